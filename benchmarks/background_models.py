@@ -29,9 +29,10 @@ from strobe.store import dataset_folder as dataset_folder
 from strobe.synthetic.sets import ArraySource, SyntheticOptions, stored_clip, synthetic_dataset
 from strobe.synthetic.world import WorldOptions
 from strobe.train.recipe import find
+from strobe.workflows.options import TrainOptions
 from strobe.workflows.train import train
 from strobe.workflows.train_detector import train_detector
-from strobe.workflows.train_job import Material, Trained, TrainOptions
+from strobe.workflows.train_job import Material, Trained
 
 WORLD = WorldOptions(size=64, frames=1, distractors=1, occluders=0, object_scale=(0.2, 0.8))
 """Objects of every size, with at most one distractor next to them and no occlusion."""

@@ -27,9 +27,10 @@ import av
 import numpy as np
 
 from strobe.build.decode import Reader, rgb_of
-from strobe.build.sample import AnchorOptions
+from strobe.build.options import AnchorOptions
 from strobe.build.store import FrameEncoder
-from strobe.workflows.build import BuildOptions, build
+from strobe.workflows.build import build
+from strobe.workflows.options import BuildOptions
 
 FPS, SECONDS, SIZE, K = 30, 12, (1280, 720), 10
 

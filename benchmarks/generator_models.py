@@ -35,7 +35,8 @@ from strobe.store import dataset_folder as dataset_folder
 from strobe.synthetic.sets import ArraySource, SyntheticOptions, stored_clip, synthetic_dataset
 from strobe.synthetic.world import Clip, WorldOptions
 from strobe.vary.pgd import Norm
-from strobe.workflows.train_job import Material, TrainOptions
+from strobe.workflows.options import TrainOptions
+from strobe.workflows.train_job import Material
 
 WORLD = WorldOptions(
     size=64, frames=1, distractors=0, occluders=0, object_scale=(0.6, 0.85), motion=0.5, blur=0.0, noise=0.0

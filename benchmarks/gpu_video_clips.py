@@ -81,8 +81,9 @@ def encode(path: Path, images: Sequence[Any], size_wh: tuple[int, int], gop: int
 
 def facts(path: Path) -> None:
     """Write beside a clip what a build says of its frames: times, sizes and digests of pixels."""
-    from strobe.build.sample import AnchorOptions
-    from strobe.workflows.build import BuildOptions, build
+    from strobe.build.options import AnchorOptions
+    from strobe.workflows.build import build
+    from strobe.workflows.options import BuildOptions
 
     root = path.with_suffix(".tmp")
     shutil.rmtree(root, ignore_errors=True)

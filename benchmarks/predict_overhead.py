@@ -186,10 +186,11 @@ def make_video(path: Path, n: int) -> None:
 
 def own_video(video: Path | None, n: int, rounds: int) -> int:
     """Build the video in three ways, run the engine on each and print its cost. Returns the exit code."""
-    from strobe.build.sample import AnchorOptions
+    from strobe.build.options import AnchorOptions
     from strobe.core.ports import FrameSource
     from strobe.store.opening import frame_source
-    from strobe.workflows.build import BuildOptions, build
+    from strobe.workflows.build import build
+    from strobe.workflows.options import BuildOptions
 
     root = Path(tempfile.mkdtemp(prefix="strobe-own-video-"))
     model = load(ModelName("bundled", "efficientnet-lite0"), LoadOptions(device="cpu"))

@@ -22,8 +22,8 @@ from predict_overhead import make_frames
 from strobe.core.dataset import Dataset
 from strobe.core.late import require
 from strobe.core.ports import Silent
-from strobe.engine.executors import ExecutorOptions
 from strobe.engine.prediction import PredictOptions
+from strobe.engine.running import ExecutorOptions
 from strobe.models.cores import cores
 from strobe.store import dataset_folder as folder
 from strobe.workflows.predict import predict

@@ -26,9 +26,10 @@ from strobe.synthetic.sets import SyntheticOptions
 from strobe.synthetic.world import WorldOptions
 from strobe.train.recipe import find
 from strobe.train.sets import HeldOut
+from strobe.workflows.options import TrainOptions
 from strobe.workflows.synthesize import rendered
 from strobe.workflows.train import train
-from strobe.workflows.train_job import Material, TrainOptions
+from strobe.workflows.train_job import Material
 
 
 @dataclass(frozen=True)

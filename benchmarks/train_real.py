@@ -90,9 +90,10 @@ def fold(data: Path, out: Path, held: str, epochs: int, device: str) -> dict[str
     from strobe.models.options import LoadOptions
     from strobe.train.recipe import find
     from strobe.workflows.evaluate import evaluate
+    from strobe.workflows.options import TrainOptions
     from strobe.workflows.score import ScoreRunOptions
     from strobe.workflows.train import train
-    from strobe.workflows.train_job import Material, TrainOptions
+    from strobe.workflows.train_job import Material
 
     whole = Material.of(data)
     training = replace(whole, dataset=whole.dataset.only_videos([name for name in CLIPS if name != held]))

@@ -3,7 +3,7 @@
     python -m fuzz                        1,000 cases and every sweep; resumes a stopped run
     python -m fuzz --cases 10000          more cases
     python -m fuzz --case 1234            one case again, with its traceback; its folder is kept
-    python -m fuzz --only kills           only one kind: cases, links, bits, twice or kills
+    python -m fuzz --only kills           only one kind: sound, cases, links, bits, twice or kills
     python -m fuzz --sweep twice/build    only one sweep
 
 Exits with 1 if a case broke a rule. findings/ then contains the folder of each such case.
@@ -28,10 +28,11 @@ from fuzz.corpus import make_corpus
 from fuzz.kills import kill_plan, run_kill
 from fuzz.links import link_plan, run_links
 from fuzz.process import preload
+from fuzz.sound import run_sound, sound_plan
 from fuzz.twice import run_twice, twice_plan
 
 ROOT = Path(__file__).parents[1]
-_SWEEPS = {"kill": run_kill, "links": run_links, "bits": run_bits, "twice": run_twice}
+_SWEEPS = {"kill": run_kill, "links": run_links, "bits": run_bits, "twice": run_twice, "sound": run_sound}
 
 
 def main() -> None:
@@ -84,6 +85,7 @@ def _sweeps(options: argparse.Namespace) -> list[str]:
     if options.verb:
         return []
     plans = {
+        "sound": sound_plan()[: options.sweeps],
         "links": link_plan(options.links)[: options.sweeps],
         "bits": bit_plan(options.flips)[: options.sweeps],
         "twice": twice_plan()[: options.sweeps],
@@ -97,16 +99,16 @@ def _parsed() -> argparse.Namespace:
     parser.add_argument("--cases", type=int, default=1000, help="number of cases")
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
     parser.add_argument("--kills", type=int, default=None, help="maximum number of kills; default: all")
-    parser.add_argument(
-        "--sweeps", type=int, default=None, help="maximum number of sweeps of links, bits and two writers"
-    )
+    parser.add_argument("--sweeps", type=int, default=None, help="maximum number of sweeps of each kind but kills")
     parser.add_argument(
         "--links", type=int, default=None, help="number of places per command to put a link; default: all"
     )
     parser.add_argument(
         "--flips", type=int, default=1, help="number of bits to flip in every stored file, one at a time"
     )
-    parser.add_argument("--only", choices=["cases", "links", "bits", "twice", "kills"], help="run only this kind")
+    parser.add_argument(
+        "--only", choices=["sound", "cases", "links", "bits", "twice", "kills"], help="run only this kind"
+    )
     parser.add_argument("--sweep", action="append", help="run only this sweep; repeatable")
     parser.add_argument("--verb", help="run only the cases of this verb")
     parser.add_argument("--case", help="run one case (a number) or one kill (its name) again")

@@ -24,7 +24,10 @@ def bit_plan(flips: int) -> list[str]:
     return [
         f"bits/{one.name}+{flips}"
         for one in commands()
-        if one.verb in _VERBS and one.place and all(name.startswith(_OURS) or name == "models.py" for name in one.place)
+        if one.verb in _VERBS
+        and not one.refused
+        and one.place
+        and all(name.startswith(_OURS) or name == "models.py" for name in one.place)
     ]
 
 

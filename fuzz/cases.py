@@ -99,9 +99,8 @@ def _lay_out(command: Command, corpus: Path, place: Path, work: Path, rng: rando
     if not files or rng.random() < 0.08:
         words, one = mutate_words(words, rng)
         said.append(one)
-    named = {place / word.rpartition(":")[2] for word in words}
     n = rng.choice([1, 1, 1, 1, 2, 3]) if files and (not said or rng.random() < 0.3) else 0
-    said += [mutate(place, files, rng, named=named) for _ in range(n)]
+    said += [mutate(place, files, rng) for _ in range(n)]
     content = {"words": words, "said": said, "command": command.name}
     (work / "case.json").write_text(json.dumps(content, indent=1), encoding="utf-8", errors="replace")
 

@@ -10,7 +10,8 @@ class Command:
     """A command line, the input files it needs, the folder it writes (if any), and its weight in the random choice.
 
     `aside` names input files that are not damaged. If `aside` names all input files, the command line is damaged
-    instead. `in_place` means that the command may change its inputs.
+    instead. `in_place` means that the command may change its inputs. `refused` means that the command fails even if
+    nothing is damaged, because its options do not fit. All other commands succeed (`fuzz.sound`).
     """
 
     name: str
@@ -20,6 +21,7 @@ class Command:
     weight: float = 1.0
     aside: tuple[str, ...] = ()
     in_place: bool = False
+    refused: bool = False
 
     @property
     def verb(self) -> str:

@@ -26,6 +26,8 @@ _DATASETS = (
     "reviewing",
     "reviewed",
     "boxing",
+    "robust",
+    "ytbb",
 )
 _RUNS = {
     "anchor-py": "anchor",
@@ -42,6 +44,13 @@ _RUNS = {
     "new-early": "video",
     "new-variants": "variants",
 }
+_OTHER_RUNS = {"anchor-sum": "anchor-py", "boxes-coco": "boxes-py", "boxes-py": "boxes-coco"}
+"""For runs of one model, the run to compare them with."""
+
+_IMAGELESS = ("votes", "severity", "reference")
+"""Datasets without stored images, which some formats need."""
+
+_FORMS = ("coco", "csv", "imagenet-vid-robust", "fiftyone", "croissant", "huggingface", "card")
 _FILES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("anchor", "anchor-ilsvrc.parquet", ("--space", "ilsvrc-2012")),
     ("boxes", "boxes-coco.json", ("--empty-frames",)),
@@ -49,7 +58,7 @@ _FILES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("video", "video-labels.jsonl", ()),
     ("video", "video-logits.json", ()),
     ("video", "video-probabilities.csv", ()),
-    ("video", "video-part.json", ("--allow-missing", "--kind", "logits")),
+    ("video", "video-part.json", ("--allow-missing", "--ignore-extra", "--kind", "logits")),
     ("votes", "votes-logits.json", ()),
     ("votes", "votes-ilsvrc-labels.json", ("--space", "ilsvrc-2012")),
     ("variants", "variants.json", ()),
@@ -69,16 +78,21 @@ def _measuring() -> list[Command]:
     place: tuple[str, ...]
     aside: tuple[str, ...]
     more: tuple[str, ...]
+    laid: tuple[str, ...]
     for name in (*_DATASETS, "reference"):
         data = f"datasets/{name}"
         place = (data, "clips/b.mp4") if name == "reference" else (data,)
         out.append(Command(name=f"inspect {name}", words=("inspect", data), place=place))
-        sheet = ("inspect", data, "--sheet", "sheet.png", "--sets", "2", "--columns", "3", "-q")
-        out.append(Command(name=f"sheet {name}", words=sheet, place=place, dest="sheet.png", weight=0.5))
-        for form in ("coco", "csv", "imagenet-vid-robust", "fiftyone", "croissant", "huggingface", "card"):
-            more = () if form in ("huggingface", "card") else ("--media", "copy")
-            words = ("export", data, form, "out", *more, "-q")
-            out.append(Command(name=f"export {form} {name}", words=words, place=place, dest="out", weight=0.2))
+        out.append(Command(name=f"view {name}", words=("view", data, "--json"), place=place, weight=0.5))
+        if name not in ("votes", "severity"):
+            sheet = ("inspect", data, "--sheet", "sheet.png", "--sets", "2", "--columns", "3", "-q")
+            out.append(Command(name=f"sheet {name}", words=sheet, place=place, dest="sheet.png", weight=0.5))
+        exports = {form: _exported(form, name) for form in _FORMS}
+        out += [
+            Command(name=f"export {form} {name}", words=exported, place=place, dest="out", weight=0.2)
+            for form, exported in exports.items()
+            if exported
+        ]
     for data, file, more in _FILES:
         words = ("score", f"datasets/{data}", "-m", f"preds:inputs/{file}", "-o", "run", *_QUICK, *more)
         place = (f"datasets/{data}", f"inputs/{file}")
@@ -86,24 +100,37 @@ def _measuring() -> list[Command]:
             Command(name=f"score {file}", words=words, place=place, dest="run", aside=(f"datasets/{data}",), weight=3)
         )
         out.append(Command(name=f"score {file} on damage", words=words, place=place, dest="run", weight=0.5))
-    more = ("--types", "inputs/types.csv", "--subset", "inputs/subset.txt", "--compare-review", "--allow-missing")
+    more = ("--types", "inputs/types.csv", "--subset", "inputs/subset.txt", "--allow-missing")
     words = ("score", "datasets/video", "-m", "preds:inputs/video-logits.json", "-o", "run", *_QUICK, *more)
     place = ("datasets/video", "inputs/video-logits.json", "inputs/types.csv", "inputs/subset.txt")
     out.append(Command(name="score side files", words=words, place=place, dest="run", aside=place[:2], weight=2))
+    words = (*words[:1], "datasets/reviewed", *words[2:6], *_QUICK, "--compare-review")
+    place = ("datasets/reviewed", "inputs/video-logits.json")
+    out.append(Command(name="score review", words=words, place=place, dest="run", aside=place[1:]))
     words = ("score", "datasets/named", "-o", "run", *_QUICK)
     out.append(Command(name="score people alone", words=words, place=("datasets/named",), dest="run"))
     for held, data in _RUNS.items():
         place = (f"runs/{held}", f"datasets/{data}", "models.py")
         aside = (f"datasets/{data}", "models.py")
+        words = ("view", f"runs/{held}", f"datasets/{data}", "--list")
+        out.append(Command(name=f"view run {held}", words=words, place=place, aside=aside))
         for verb, more, weight in (
             ("score", _QUICK, 1.5),
             ("report", ("-q", "--gallery", "2"), 0.4),
             ("compare", ("-q",), 0.8),
         ):
-            words = (verb, f"runs/{held}", *more)
+            if verb == "compare" and held in ("new-variants", "video-part"):
+                continue  # these have one model, and no other run has their dataset or all their frames
+            words, laid = (verb, f"runs/{held}", *more), place
+            if held == "video-part":  # it was scored on a subset, with frames missing
+                missing = ("--allow-missing",) if verb == "score" else ()
+                words, laid = (*words, "--subset", "inputs/subset.txt", *missing), (*place, "inputs/subset.txt")
+            if verb == "compare" and held in _OTHER_RUNS:
+                other = f"runs/{_OTHER_RUNS[held]}"
+                words, laid = (*words[:2], other, *words[2:]), (*laid, other)
             dest = None if verb == "compare" else f"runs/{held}"
             out.append(
-                Command(name=f"{verb} run {held}", words=words, place=place, dest=dest, aside=aside, weight=weight)
+                Command(name=f"{verb} run {held}", words=words, place=laid, dest=dest, aside=aside, weight=weight)
             )
     aside = ("datasets/video", "datasets/boxes", "models.py")
     for held, data, rules in (
@@ -119,6 +146,9 @@ def _measuring() -> list[Command]:
     place = ("runs/new-video", "runs/new-boxes", "runs/severity")
     words = ("export", *place, "leaderboard", "out")
     out.append(Command(name="leaderboard", words=words, place=place, dest="out", weight=2))
+    for form in ("latex", "figures"):
+        words = ("export", "runs/severity", form, "out", *(("-q",) if form == "figures" else ()))
+        out.append(Command(name=f"export {form}", words=words, place=("runs/severity",), dest="out"))
     for data, model, run in (
         ("video", "logits", "new-video"),
         ("boxes", "blobs", "new-boxes"),
@@ -176,6 +206,18 @@ def _measuring() -> list[Command]:
     out.append(Command(name="predict list", words=words, place=place, dest="runs/x", aside=(place[0], place[2])))
     out.append(Command(name="models", words=("models", "--json", "--testbed"), place=(), weight=0.1))
     return out
+
+
+def _exported(form: str, name: str) -> tuple[str, ...]:
+    """Return the command that exports a dataset, or nothing if the format cannot hold it."""
+    rendered = name in ("varied", "ladder")
+    if form == "imagenet-vid-robust" and name not in ("votes", "robust"):
+        return ()  # it has other classes
+    if (form == "fiftyone" and (rendered or name in _IMAGELESS)) or (form == "huggingface" and name in _IMAGELESS[:2]):
+        return ()  # these formats need images
+    bare = name in _IMAGELESS or (rendered and form == "coco")
+    media = () if form in ("huggingface", "card") else ("--media", "none" if bare else "copy")
+    return ("export", f"datasets/{name}", form, "out", *media, "-q")
 
 
 def _making() -> list[Command]:
@@ -254,7 +296,17 @@ def _importing() -> list[Command]:
     root = "releases"
     table: Sequence[tuple[str, tuple[str, ...], tuple[str, ...]]] = (
         ("imagenet-vid-robust", (f"{root}/vid-robust", "out"), (f"{root}/vid-robust",)),
+        (
+            "imagenet-vid-robust",
+            (f"{root}/vid-robust", "out", "--annotations", f"{root}/vid-robust/ILSVRC"),
+            (f"{root}/vid-robust",),
+        ),
         ("ytbb-robust", (f"{root}/ytbb-robust", "out"), (f"{root}/ytbb-robust",)),
+        (
+            "ytbb-robust",
+            (f"{root}/ytbb-robust", "out", "--annotations", f"{root}/ytbb-robust/yt_bb.csv"),
+            (f"{root}/ytbb-robust",),
+        ),
         ("imagenet-vid", (f"{root}/imagenet-vid", "out", "--k", "1", "--seed", "0"), (f"{root}/imagenet-vid",)),
         ("youtube-bb", (f"{root}/youtube-bb", "out", "--k", "1", "--seed", "0"), (f"{root}/youtube-bb",)),
         (
@@ -265,11 +317,11 @@ def _importing() -> list[Command]:
                 "--videos",
                 f"{root}/youtube-bb/videos",
                 "--anchors",
-                f"{root}/youtube-bb/anchors.csv",
+                f"{root}/anchors.csv",
                 "--k",
                 "1",
             ),
-            (f"{root}/youtube-bb",),
+            (f"{root}/youtube-bb", f"{root}/anchors.csv"),
         ),
         ("coco-vid", (f"{root}/coco-vid/ann.json", "out", "--k", "1", "--hints"), (f"{root}/coco-vid",)),
         ("photos", ("photos/in", "out", "--labels", "photos/labels.csv"), ("photos/in", "photos/labels.csv")),
@@ -345,10 +397,10 @@ def _reviewing() -> list[Command]:
         ),
         Command(
             name="votes json",
-            words=("review", "import", video, pairs),
-            place=(video, pairs),
+            words=("review", "import", "datasets/ytbb", pairs),
+            place=("datasets/ytbb", pairs),
             in_place=True,
-            aside=(video,),
+            aside=("datasets/ytbb",),
         ),
         Command(
             name="names",

@@ -27,9 +27,10 @@ def _elsewhere() -> list[Command]:
                            "ray=127.0.0.1:1", "--actors", "2"), (_VIDEO, "net.py"), "out"),
     )  # fmt: skip
     return [
-        Command(name=name, words=words, place=laid, dest=dest, aside=laid, weight=1.0 if "words" in name else 0.5)
+        Command(name=name, words=words, place=laid, dest=dest, aside=laid, weight=1.0 if "words" in name else 0.5,
+                refused="local" not in words)
         for name, words, laid, dest in table
-    ]
+    ]  # fmt: skip
 
 
 def _otherwise() -> list[Command]:
@@ -41,13 +42,13 @@ def _otherwise() -> list[Command]:
         Command(name="backend words", words=("predict", _VIDEO, *plain, "--backend", "torch", "--decode", "cpu"),
                place=(_VIDEO, "models.py"), dest="runs/x", aside=(_VIDEO, "models.py")),
         Command(name="backend of none", words=("predict", _VIDEO, *plain, "--backend", "onnxruntime"),
-               place=(_VIDEO, "models.py"), dest="runs/x", aside=("models.py",), weight=0.5),
+               place=(_VIDEO, "models.py"), dest="runs/x", aside=("models.py",), weight=0.5, refused=True),
         Command(name="compile of none", words=("predict", _VIDEO, *plain, "--compile", "--workers", "1"),
                place=(_VIDEO, "models.py"), dest="runs/x", aside=("models.py",), weight=0.5),
         Command(name="compile and backend", words=("predict", _VIDEO, *_NET, "--compile", "--backend", "onnxruntime"),
-               place=place, dest="runs/x", aside=place, weight=0.5),
+               place=place, dest="runs/x", aside=place, weight=0.5, refused=True),
         Command(name="decode", words=("predict", "datasets/photos", *_NET, "--decode", "device"),
-               place=("datasets/photos", "net.py"), dest="runs/x", aside=("net.py",), weight=0.5),
+               place=("datasets/photos", "net.py"), dest="runs/x", aside=("net.py",), weight=0.5, refused=True),
     ]  # fmt: skip
 
 
@@ -68,8 +69,9 @@ def _early() -> list[Command]:
         words = ("eval", f"datasets/{data}", "-m", f"py:models.py:{model}", "--stop-early", *_LATE, "-o", "runs/x")
         place = (f"datasets/{data}", "models.py")
         out.append(
-            Command(name=f"early {data}", words=words, place=place, dest="runs/x", aside=("models.py",), weight=0.5)
-        )
+            Command(name=f"early {data}", words=words, place=place, dest="runs/x", aside=("models.py",), weight=0.5,
+                    refused=True)
+        )  # fmt: skip
     words = ("eval", _VIDEO, *two, "-o", "runs/x", "--k", "1", "--models-at-once", "1", "--merge", "max")
     return [*out, Command(name="early words", words=words, place=(_VIDEO, "models.py"), dest="runs/x",
                          aside=(_VIDEO, "models.py"))]  # fmt: skip

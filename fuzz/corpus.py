@@ -13,6 +13,7 @@ import numpy as np
 
 from fuzz.corpus_made import GOLDFISH, TENCH, make_datasets, text
 from fuzz.process import watch
+from strobe.core.labels import space
 
 __all__ = ["GOLDEN", "make_corpus", "make_sources"]
 
@@ -192,13 +193,21 @@ def _releases(folder: Path) -> None:
 
 
 def _vid_robust(root: Path) -> None:
-    pmsets, labels = {}, {}
+    pmsets, labels, ids = {}, {}, space("imagenet-vid").ids
     for place, (video, indices) in enumerate({"ILSVRC2015_val_00000000": [8, 9, 11], "ILSVRC2015_val_1": [9]}.items()):
         name = f"val/{video}/{{:06d}}.JPEG"
         pmsets[name.format(10)] = [name.format(index) for index in indices]
         for index in sorted([10, *indices]):
             labels[name.format(index)] = [place] if index < 11 else [place, 20]
             _picture(root / name.format(index), index)
+            objects = "".join(
+                f"<object><trackid>0</trackid><name>{ids[label]}</name><bndbox><xmax>9</xmax><xmin>1</xmin>"
+                "<ymax>9</ymax><ymin>1</ymin></bndbox></object>"
+                for label in labels[name.format(index)]
+            )
+            size = "<size><width>16</width><height>12</height></size>"
+            about = f"<annotation>{size}{objects}</annotation>"
+            text(root / f"ILSVRC/Annotations/VID/val/{video}/{index:06d}.xml", about)
     text(root / "metadata/pmsets.json", json.dumps(pmsets))
     text(root / "metadata/labels.json", json.dumps(labels))
 
@@ -219,6 +228,9 @@ def _ytbb_robust(root: Path) -> None:
     text(root / "metadata/pair_labels.json", json.dumps({"annotations": pairs, "labels": pair_words}))
     listed = ("ytid,time_ms,label", "04rVDII50JU,66600,22", "0AkiHGXwcYU,162600,16")
     text(root / "metadata/ytbb_robustness_test_anchors_full.csv", *listed)
+    second = space("youtube-bb").names[16]
+    rows = ("04rVDII50JU,66600,22,car,0,present,0.1,0.5,0.1,0.5", f"0AkiHGXwcYU,162600,16,{second},0,present,0,1,0,1")
+    text(root / "yt_bb.csv", *rows)
 
 
 def _imagenet_vid(root: Path) -> None:
@@ -244,7 +256,7 @@ def _youtube_bb(root: Path, clips: Path) -> None:
         "BBBBBBBBBBB,240,9,potted_plant,0,present,0,1,0,1",
     )
     text(root / "yt_bb.csv", *rows)
-    text(root / "anchors.csv", "ytid,time_ms,label", "AAAAAAAAAAA,200,19", "BBBBBBBBBBB,240,9")
+    text(root.with_name("anchors.csv"), "ytid,time_ms,label", "AAAAAAAAAAA,200,19", "BBBBBBBBBBB,240,9")
 
 
 def _coco_vid(root: Path) -> None:

@@ -39,6 +39,8 @@ def _made(folder: Path) -> None:
         "vary background datasets/masked datasets/ladder --context 1,2 -q --workers 1",
         "import imagenet-c releases/imagenet-c/c datasets/variants --clean releases/imagenet-c/clean --severity 1-2 -q",
         "import photos colours datasets/photos -q",
+        "import imagenet-vid-robust releases/vid-robust datasets/robust -q",
+        "import ytbb-robust releases/ytbb-robust datasets/ytbb -q",
         f"vary generator datasets/changed --generator py:generator.py:make -m py:net.py:make {_SEARCH}",
         f"eval datasets/video -m py:models.py:logits -m py:models.py:shares --stop-early -o runs/new-early {quick}",
         "import trials releases/trials/csv datasets/named --images releases/trials/images -q",

@@ -86,6 +86,8 @@ KILLS: dict[str, Killed] = {
         "runs/severity runs/new-boxes",
         before="export runs/severity leaderboard out",
     ),
+    "export-latex": _killed("export runs/severity latex out -q", "runs/severity"),
+    "export-figures": _killed("export runs/new-boxes figures out -q", "runs/new-boxes"),
     "generator": _killed(
         f"vary generator out --generator py:generator.py:make -m py:net.py:make {_SEARCH}", "generator.py net.py"
     ),

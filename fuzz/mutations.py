@@ -3,7 +3,8 @@
 import json
 import os
 import random
-from collections.abc import Callable, Collection
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 from fuzz.damage_data import cut, edit_table, flip, other_array, other_picture, swell_table, tree
@@ -88,14 +89,12 @@ NEAR_WORDS = {
 }  # fmt: skip
 """Values close to valid values, as after a typing error."""
 
+_CHECKED = re.compile(r',\s*"checked": \{[^{}]*\}')
 Mutator = Callable[[Path, random.Random], str]
 
 
-def mutate(root: Path, files: list[Path], rng: random.Random, *, named: Collection[Path] = ()) -> str:
-    """Damage one of the files below root. Return a description of the damage that starts with its kind.
-
-    A file `named` on the command line is never replaced by a pipe, because strobe may read it and wait for its end.
-    """
+def mutate(root: Path, files: list[Path], rng: random.Random) -> str:
+    """Damage one of the files below root. Return a description of the damage that starts with its kind."""
     by_kind: dict[str, list[Path]] = {}
     for path in files:
         if os.path.lexists(path):
@@ -112,27 +111,28 @@ def mutate(root: Path, files: list[Path], rng: random.Random, *, named: Collecti
     how = rng.choice(general) if rng.random() < 0.25 else rng.choice(own)
     if not path.is_file() or path.is_symlink():
         how = tree
-    if how is tree and path in named:
-        how = cut
     try:
         description = how(path, rng)
     except Exception as error:  # earlier damage made the file unreadable for this mutator
         description = (
             f"{flip(path, rng)} ({type(error).__name__})" if path.is_file() and not path.is_symlink() else "none"
         )
-    if path.name != "dataset.json" and rng.random() < 0.9:
+    if rng.random() < 0.9:
         _forget_digest(path)
     return f"{kind}.{how.__name__} {path.relative_to(root).as_posix()}: {description}"
 
 
 def _forget_digest(path: Path) -> None:
-    """Remove the table's digest from dataset.json, so that the fuzzer also reaches the checks behind it."""
+    """Remove the digests of a table and of dataset.json, so that the fuzzer also reaches the checks behind them."""
     about = path.parent / "dataset.json"
-    if path.suffix == ".parquet" and about.is_file() and not about.is_symlink():
+    if (path == about or path.suffix == ".parquet") and about.is_file() and not about.is_symlink():
         try:
-            content = json.loads(about.read_text(encoding="utf-8"))
-            content["files"].pop(path.name, None)
-            about.write_text(json.dumps(content), encoding="utf-8")
+            text = _CHECKED.sub("", about.read_text(encoding="utf-8"))
+            about.write_text(text, encoding="utf-8")
+            if path != about:
+                content = json.loads(text)
+                content["files"].pop(path.name, None)
+                about.write_text(json.dumps(content), encoding="utf-8")
         except (ValueError, KeyError, TypeError, AttributeError, OSError, RecursionError):
             return
 

@@ -20,10 +20,11 @@ from unittest.mock import patch
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError
 from strobe.review import database, service
-from strobe.review.app import Access, make_app
+from strobe.review.app import make_app
 from strobe.review.conduct import ReviewOptions
 from strobe.review.database import set_meta
 from strobe.review.guard import RateLimit, ServerAddress
+from strobe.review.service import Access
 from strobe.review.store import Store
 from strobe.store import dataset_folder as folders
 from strobe.store.media import MediaSource

@@ -365,7 +365,7 @@ def _preload() -> None:
     for name in ("score", "export", "review", "synthesize"):
         importlib.import_module(f"strobe.cli.{name}")
         importlib.import_module(f"strobe.workflows.{name}")
-    for name in ("strobe.report.terminal", "strobe.report.tables", "strobe.formats.export_csv", "scipy.stats"):
+    for name in ("strobe.report.headline", "strobe.report.tables", "strobe.formats.export_csv", "scipy.stats"):
         importlib.import_module(name)
     logging.getLogger("strobe.review").setLevel(logging.CRITICAL)  # otherwise every full disk would log a line
 

@@ -28,7 +28,8 @@ def watch(frame, event, argument):
     if event == "call":
         code = frame.f_code
         is_function = code.co_flags & 1  # CO_OPTIMIZED, which bodies of modules and classes lack
-        if code.co_filename.startswith(source) and is_function:
+        # A comprehension belongs to the code around it; Python 3.12 and later give most of them no frame.
+        if code.co_filename.startswith(source) and is_function and not code.co_name.endswith(("comp>", "expr>")):
             files.setdefault(code.co_filename, set()).add(code.co_qualname)
 threading.setprofile(watch)
 sys.setprofile(watch)

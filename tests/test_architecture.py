@@ -7,9 +7,11 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import click
 import pytest
 
 import strobe
+from strobe.cli.main import cli
 
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted((ROOT / "src/strobe").rglob("*.py"))
@@ -138,4 +140,46 @@ def test_no_test_decides_by_the_clock() -> None:
         for path in sorted(root.rglob("*.py"))
         for line in _durations(ast.parse(path.read_text(encoding="utf-8")))
     ]
+    assert found == []
+
+
+MARK = re.compile(r"<<([a-z0-9_]+)(?:=|>>)")
+FLAG = re.compile(r"(?<![\w-])--(?!out\b)[a-z][a-z0-9-]*(?!\S*…)")
+
+
+def _texts(path: Path) -> list[str]:
+    """The texts of a module, without its docstrings."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    parts = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in docs)
+    return [node.value for node in parts if isinstance(node.value, str)]
+
+
+def test_marked_options_exist() -> None:
+    """`<<option>>` in a message is the name of a flag of a command (ADR 31)."""
+    known: set[str] = set()
+    commands: list[click.Command] = [cli]
+    while commands:
+        command = commands.pop()
+        context = click.Context(command)
+        if isinstance(command, click.Group):
+            commands += [
+                found for name in command.list_commands(context) if (found := command.get_command(context, name))
+            ]
+        options = [opt for param in command.params if isinstance(param, click.Option) for opt in param.opts]
+        known |= {opt.strip("-").replace("-", "_") for opt in options if opt.startswith("--")}
+    marked = {name for path in SOURCES for text in _texts(path) for name in MARK.findall(text)}
+    assert len(marked) > 100
+    assert sorted(marked - known) == []
+
+
+@pytest.mark.parametrize("room", ["analyses", "build", "engine", "models", "store", "synthetic", "workflows"])
+def test_errors_mark_their_options(room: str) -> None:
+    """An error below the command line names an option as `<<option>>`; a flag is part of a whole command."""
+    found = []
+    for path in (path for path in SOURCES if path.relative_to(ROOT / "src/strobe").parts[0] == room):
+        raised = [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Raise)]
+        parts = [part for node in raised for part in ast.walk(node) if isinstance(part, ast.Constant)]
+        texts = [part.value for part in parts if isinstance(part.value, str)]
+        found += [f"{path.name}: {text}" for text in texts if FLAG.search(text) and "strobe " not in text]
     assert found == []

@@ -45,6 +45,8 @@ SMALL = {
     "strobe simulate": "--k 1 --size 32 --workers 1",
     "strobe synthesize": "--size 32 --k 1 --videos 12",
     "strobe review serve": "--port 0",
+    "strobe view": "--port 0",
+    "strobe view run/ --host 0.0.0.0": "--host 127.0.0.1",
     "strobe review serve DATASET --host 0.0.0.0": "--host 127.0.0.1",
     "strobe vary attack": "--steps 1 --image-size 32 --restarts 1",
     "strobe vary corruption": "--severity 3 --workers 1",
@@ -103,10 +105,11 @@ LAID = {
     "docs/models.md": "colours matrix.npy",
     "docs/people.md": "downloads cat-or-dog",
     "docs/report.md": "DATASET scores.json",
-    "docs/review.md": "DATASET votes.csv scores.json run runs/detector guidelines.md examples.csv",
+    "docs/review.md": "DATASET votes.csv scores.json run runs/detector flicker guidelines.md examples.csv",
     "docs/simulate.md": "photos a.jpg b.jpg photo-labels",
     "docs/training.md": "world-as-clips",
     "docs/video.md": "clips-as-videos dog.mp4 labels.csv",
+    "docs/view.md": "DATASET scores.json",
 }
 """What lies in a page's folder before its first command; see `stock`."""
 
@@ -220,9 +223,11 @@ def lay(name: str, stock: Path, here: Path) -> None:
             "downloads/ytbb-robust": "releases/ytbb-robust",
             "pair_labels.json": "releases/ytbb-robust/metadata/pair_labels.json",
             "ILSVRC2015": "releases/imagenet-vid",
+            "ILSVRC2017": "releases/vid-robust/ILSVRC",
+            "yt_bb_anchors.csv": "releases/ytbb-robust/yt_bb.csv",
             "yt_bb_detection_validation.csv": "releases/youtube-bb/yt_bb.csv",
             "videos": "releases/youtube-bb/videos",
-            "anchors.csv": "releases/youtube-bb/anchors.csv",
+            "anchors.csv": "releases/anchors.csv",
             "annotations.json": "releases/coco-vid/ann.json",
             "images": "releases/coco-vid/images",
             "clips": "releases/frames/in",
@@ -265,6 +270,10 @@ def lay(name: str, stock: Path, here: Path) -> None:
         made = f"def make():\n    return detector(lambda images: {found}, ['dog'], name='d')\n"
         (here / "finder.py").write_text(f"from strobe.models.detectors.py import detector\n\n{made}")
         run("predict DATASET -m py:finder.py:make -o runs/detector -q")
+    elif name == "flicker":
+        answers = "[[float(image.mean() % 2 < 1), 0.5] for image in images]"
+        (here / "unsteady.py").write_text(f"def make():\n    return lambda images: {answers}, ['dog', 'bird']\n")
+        run(f"eval {stock}/named -m py:unsteady.py:make -o flicker --k 1 --no-report -q")
     elif name == "colours":
         (here / "colours.csv").write_text("video,label\ndog,red\ncockatoo,blue\n")
         run(f"build {stock}/named/*.mp4 DATASET --labels colours.csv --k 1 -q")
@@ -283,13 +292,23 @@ def votes(dataset: Path, ask: str = "pairs") -> Path:
     tables = {name: pq.read_table(dataset / f"{name}.parquet").to_pylist() for name in ("sets", "labels")}
     label = {row["frame_id"]: row["label"] for row in tables["labels"]}
     path = dataset.parent / f"{dataset.name}-{ask}.csv"
-    lines = ["set,frame,decision"] if ask == "pairs" else ["frame,label,x0,y0,x1,y1"]
+    columns = {
+        "pairs": "set,frame,decision",
+        "box": "frame,label,x0,y0,x1,y1",
+        "name": "frame,label",
+        "check": "set,said",
+    }
+    lines = [columns[ask]]
     for place, row in enumerate(tables["sets"]):
         frame = row["frame_id"]
         if ask == "pairs" and not row["is_anchor"]:
             lines.append(f"{row['set_id']},{frame},{'similar' if place % 5 else 'dissimilar'}")
         elif ask == "box" and row["is_anchor"]:
             lines.append(f"{frame},{label[frame]},2,2,9,9")
+        elif ask == "name" and row["is_anchor"]:
+            lines.append(f"{frame},dog")
+        elif ask == "check" and row["is_anchor"]:
+            lines.append(f"{row['set_id']},one")
     path.write_text("\n".join(lines) + "\n")
     return path
 
@@ -305,25 +324,30 @@ class Visitor(webbrowser.BaseBrowser):
         return True
 
 
+def serves(words: list[str]) -> bool:
+    """Whether a command serves a page until Ctrl-C."""
+    return words[:2] == ["review", "serve"] or (words[0] == "view" and not {"--list", "--json"} & set(words))
+
+
 def run(line: str) -> None:
     """Run the words after `strobe` in this process; a server is stopped as soon as its page is opened."""
     words = [found for word in shlex.split(line, comments=True) for found in sorted(glob.glob(word)) or [word]]  # noqa: PTH207 (as shells do)
-    if words[:2] == ["review", "serve"]:
+    if serves(words):
         webbrowser.register("visitor", None, Visitor(), preferred=True)
     try:
-        if words[:2] == ["review", "serve"] and asyncio._get_running_loop() is not None:
+        if serves(words) and asyncio._get_running_loop() is not None:
             code = served(words)  # a browser of other tests has its loop in this thread
         else:
             code = cli.main(args=words, prog_name="strobe", standalone_mode=False)
     except KeyboardInterrupt:
-        assert words[:2] == ["review", "serve"]
+        assert serves(words)
         code = 0
     except click.exceptions.Exit as error:
         code = error.exit_code
     assert code in (None, 0), f"strobe {line}: exit {code}"
     if words[:2] == ["review", "serve"]:  # and somebody answers
         ask = words[words.index("--ask") + 1] if "--ask" in words else "pairs"
-        if ask != "name":
+        if ask != "name" or "--plan" in words:
             run(f"review import {words[2]} {votes(Path(words[2]), ask)} --ask {ask}")
 
 

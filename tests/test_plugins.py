@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from strobe.core.errors import StrobeError, UnknownName
-from strobe.core.registry import Registry
+from strobe.core.late import Registry
 
 ROOT = Path(__file__).parents[1]
 PLUGIN = ROOT / "tests" / "plugin"

@@ -9,7 +9,7 @@ from strobe.core.answers import ANSWERS
 from strobe.core.tasks import Task
 from strobe.engine.forward import FORWARDS
 from strobe.formats.bring import READERS
-from strobe.report.studies import studies
+from strobe.report.study import studies
 from strobe.store.answer_tables import BROUGHT, SHARDS
 
 SCORERS = {study.task: study for study in studies() if study.task is not None}

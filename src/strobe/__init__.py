@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from strobe.api.faces import ClassifierScore, Comparisons, DetectorScore, Evaluated
     from strobe.api.gates import Checkpoints, Gated, GatePlans, gate, history, plan_gate
     from strobe.api.making import build, simulate, synthesize
-    from strobe.api.running import Running, evaluate, load_model, predict
+    from strobe.api.running import evaluate, load_model, predict
     from strobe.api.scoring import compare, load_predictions, report, results, score
     from strobe.core.answers import BoxAnswers, ClassAnswers
     from strobe.core.answers import ClassAnswers as Predictions
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from strobe.core.labels import LabelSpace, Projection, projection, space
     from strobe.core.ports import Classifier, Detector
     from strobe.core.records import Detections, Frame, ModelSpec, PerturbationSet
+    from strobe.engine.running import Running
     from strobe.models.plan import ImagePlan
 
 __all__ = [
@@ -71,7 +72,7 @@ _LATE = {
     "api.faces": ("ClassifierScore", "Comparisons", "DetectorScore", "Evaluated"),
     "api.gates": ("Checkpoints", "GatePlans", "Gated", "gate", "history", "plan_gate"),
     "api.making": ("build", "simulate", "synthesize"),
-    "api.running": ("Running", "evaluate", "load_model", "predict"),
+    "api.running": ("evaluate", "load_model", "predict"),
     "api.scoring": ("compare", "load_predictions", "report", "results", "score"),
     "core.answers": ("BoxAnswers", "ClassAnswers"),
     "core.dataset": ("Dataset", "DatasetInfo"),
@@ -80,6 +81,7 @@ _LATE = {
     "core.labels": ("LabelSpace", "Projection", "projection", "space"),
     "core.ports": ("Classifier", "Detector"),
     "core.records": ("Detections", "Frame", "ModelSpec", "PerturbationSet"),
+    "engine.running": ("Running",),
     "models.plan": ("ImagePlan",),
 }
 """The module of each name. A name is imported on first use, so that `import strobe` stays fast."""

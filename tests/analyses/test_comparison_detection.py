@@ -8,7 +8,7 @@ from scipy import stats
 
 from strobe.analyses.comparison import change
 from strobe.analyses.comparison_detection import compare_detectors
-from strobe.analyses.per_set import box_sets, set_facts
+from strobe.analyses.scoring import box_sets, set_facts
 from strobe.core.answers import BoxAnswers
 from strobe.core.dataset import Dataset
 from strobe.metrics.detection.jackknife import NO_SPREAD, ap_of_class, drop_between

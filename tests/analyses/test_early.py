@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from strobe.analyses.comparison import compare
 from strobe.analyses.early import STOPPED, EarlyStopRounds, Failures, is_stopped, open_sets, saved, settled_sets
 from strobe.analyses.model_results import ClassificationScore
-from strobe.analyses.per_set import class_sets, set_facts
 from strobe.analyses.plan import Plan, ScoreOptions
 from strobe.analyses.results import Results, dataset_facts, results_schema
+from strobe.analyses.scoring import class_sets, set_facts
 from strobe.core.answers import ClassAnswers, State
 from strobe.core.codec import decode, encode
 from strobe.core.dataset import Dataset

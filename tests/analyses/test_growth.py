@@ -9,8 +9,8 @@ import pytest
 
 import strobe.core.digests as digests_module
 from growth import WIDTH, made
-from strobe.analyses.per_set import class_sets, set_facts
 from strobe.analyses.plan import ScoreOptions
+from strobe.analyses.scoring import class_sets, set_facts
 from strobe.core.answers import ClassAnswers
 from strobe.core.arrays import blocks
 from strobe.core.codec import encode

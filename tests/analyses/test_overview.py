@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strobe.analyses.overview import ceiling, overview
+from strobe.analyses.ceilings import ceiling
+from strobe.analyses.overview import overview
 from strobe.core.builder import DatasetBuilder
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.labels import LabelSpace, projection, space

@@ -2,13 +2,16 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import strobe
-from strobe.core.errors import StrobeError
+from strobe.api.words import argument, arguments
+from strobe.core.errors import StrobeError, spelled
+from strobe.synthetic.sets import SyntheticOptions
 
 DATA = strobe.example_dataset(n_videos=10, k=2, seed=3)
 KEYS = [str(key) for key in DATA.frames.key]
@@ -150,3 +153,35 @@ def test_a_transposed_array_of_boxes_is_named(zoo) -> None:
         StrobeError, match=r"boxes of shape \(4, 3\); expected \(N, 4\), a row per box; transpose it with"
     ):
         strobe.score(data, answers)
+
+
+def test_options_are_arguments_in_python(tmp_path: Path) -> None:
+    """Each surface writes an option as the user sets it there; a file's name is not rewritten."""
+    with pytest.raises(StrobeError, match=r"^videos: expected 1 to 1,000,000, got 0$"):
+        strobe.synthesize(tmp_path / "world", videos=0)
+    with pytest.raises(StrobeError, match=r"^size: expected 32 to 1024, got 8$"):
+        strobe.synthesize(tmp_path / "world", size=8)
+    with pytest.raises(StrobeError, match=r"^--videos: expected 1 to 1,000,000, got 0$"):
+        SyntheticOptions(videos=0)  # outside the API: the flag
+    with pytest.raises(StrobeError, match=r"no such file: a--trust\.json"):
+        strobe.score(DATA, "a--trust.json")
+    assert spelled("<<k>>, a << b, <<K>> and <<k") == "--k, a << b, <<K>> and <<k"
+
+
+@pytest.mark.parametrize(
+    ("function", "option", "written"),
+    [
+        (strobe.build, ("max_side", None), "limits.max_side"),
+        (strobe.build, ("no_hints", None), "hints=False"),
+        (strobe.build, ("window", "40"), "window_ms=40"),
+        (strobe.evaluate, ("subset", "all"), 'videos="all"'),
+        (strobe.evaluate, ("trust", "True"), "running.trust=True"),
+        (strobe.evaluate, ("model", None), "models"),
+        (strobe.evaluate, ("reference", "True"), "reference=True of strobe.build"),
+        (strobe.plan_gate, ("plan", None), "plan_gate"),
+        (strobe.gate, ("max_loss", "acc_pmk=1"), 'max_loss={"acc_pmk": 1}'),
+        (strobe.gate, ("cache_gb", "4"), "--cache-gb 4 on the command line"),
+    ],
+)
+def test_how_python_writes_an_option(function: Any, option: tuple[str, str | None], written: str) -> None:
+    assert argument(*option, arguments(function)) == written

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from strobe.build.sample import AnchorOptions
+from strobe.build.options import AnchorOptions
 from strobe.core.errors import StrobeError
 from strobe.store import dataset_folder as folder
-from strobe.workflows.build import BuildOptions, build
+from strobe.workflows.build import build
+from strobe.workflows.options import BuildOptions
 
 MakeClip = Callable[..., Path]
 

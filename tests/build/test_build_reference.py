@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 from strobe.build.decode import Reader
-from strobe.build.sample import AnchorOptions
+from strobe.build.options import AnchorOptions
 from strobe.build.source import VideoSource
 from strobe.core.errors import StrobeError
 from strobe.store import dataset_folder as folder
 from strobe.store.media import MediaSource
-from strobe.workflows.build import BuildOptions, build
+from strobe.workflows.build import build
+from strobe.workflows.options import BuildOptions
 
 MakeClip = Callable[..., Path]
 DOG = BuildOptions(label=("dog",), sampling=AnchorOptions(k=3, anchors_per_video=2))

@@ -18,12 +18,12 @@ import numpy as np
 import pytest
 from PIL import Image as Pillow
 
-from strobe.build.hints import DropRules
-from strobe.build.sample import AnchorOptions
+from strobe.build.options import AnchorOptions, DropRules
 from strobe.core.errors import StrobeError
 from strobe.store import dataset_folder as folder
 from strobe.store.media import MediaSource
-from strobe.workflows.build import BuildOptions, build
+from strobe.workflows.build import build
+from strobe.workflows.options import BuildOptions
 
 MakeClip = Callable[..., Path]
 
@@ -76,8 +76,9 @@ KILLED = """
 import sys, time
 from pathlib import Path
 from strobe.build import extract
-from strobe.build.sample import AnchorOptions
-from strobe.workflows.build import BuildOptions, build
+from strobe.build.options import AnchorOptions
+from strobe.workflows.build import build
+from strobe.workflows.options import BuildOptions
 
 # A build slow enough to be killed in the middle: it rests after every frame it stores, in worker processes, too.
 store = extract._FrameWriter._store
@@ -146,7 +147,8 @@ CRASHING = """
 import os, sys
 from pathlib import Path
 from strobe.build import extract
-from strobe.workflows.build import BuildOptions, build
+from strobe.workflows.build import build
+from strobe.workflows.options import BuildOptions
 
 run = extract._run
 def crashing(job, say):

@@ -6,7 +6,8 @@ from PIL import Image as PillowImage
 
 from strobe.build.camera import render_path, still, to_linear, to_srgb
 from strobe.build.camera_codec import h264_round_trip
-from strobe.build.camera_path import CameraOptions, CameraPath, Pose
+from strobe.build.camera_path import CameraPath, Pose
+from strobe.build.options import CameraOptions
 from strobe.core.errors import InvalidValue
 from strobe.core.records import Box
 

@@ -12,7 +12,8 @@ from made_clips import CASES, VFR, X264_OPEN
 from PIL import Image
 
 from strobe.build.decode import Reader, upright
-from strobe.build.index import Limits, read_index
+from strobe.build.index import read_index
+from strobe.build.options import Limits
 from strobe.core.errors import InvalidFile, StrobeError
 
 MakeClip = Callable[..., Path]

@@ -13,7 +13,7 @@ from made_clips import encode  # noqa: E402
 from software_engine import SoftwareEngine  # noqa: E402
 
 import strobe  # noqa: E402
-from strobe.build.sample import AnchorOptions  # noqa: E402
+from strobe.build.options import AnchorOptions  # noqa: E402
 from strobe.build.source import VideoSource  # noqa: E402
 from strobe.core.answers import ClassAnswers  # noqa: E402
 from strobe.core.dataset import Dataset  # noqa: E402
@@ -30,7 +30,8 @@ from strobe.store.shards import (  # noqa: E402
     FrameNames,
     ModelShards,
 )
-from strobe.workflows.build import BuildOptions, build  # noqa: E402
+from strobe.workflows.build import build  # noqa: E402
+from strobe.workflows.options import BuildOptions  # noqa: E402
 
 WINDOWS = AnchorOptions(k=3, anchors_per_video=2)
 

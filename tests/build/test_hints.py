@@ -6,7 +6,8 @@ from numpy.typing import NDArray
 from PIL import Image as Pillow
 from PIL import ImageFilter
 
-from strobe.build.hints import DropRules, cut_score, features_of, pair_hints, set_hints
+from strobe.build.hints import cut_score, dropped_rows, features_of, pair_hints, set_hints
+from strobe.build.options import DropRules
 from strobe.core.errors import InvalidValue
 from strobe.core.tables import Hints
 
@@ -115,7 +116,7 @@ def test_drop_rules() -> None:
         exposure=np.array([0.0, -0.3, 0.1]), duplicate=np.array([False, False, True]),
     )  # fmt: skip
     rules = DropRules(cut=0.35, blur=1.5, exposure=0.3, duplicate=True)
-    assert {name: rows.tolist() for name, rows in rules.dropped(hints).items()} == {
+    assert {name: rows.tolist() for name, rows in dropped_rows(rules, hints).items()} == {
         "cut": [False, True, False],
         "blur": [False, True, True],
         "exposure": [False, True, False],

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strobe.build.index import VideoIndex
-from strobe.build.sample import AnchorOptions, choose_anchors, window_of
+from strobe.build.options import AnchorOptions
+from strobe.build.sample import choose_anchors, window_of
 from strobe.core.errors import InvalidValue
 from strobe.core.tables import NO_PTS
 

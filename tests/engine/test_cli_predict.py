@@ -93,7 +93,7 @@ def test_models_lists_providers_globs_and_the_testbed(command: Any) -> None:
     assert command("models", "efficientnet-lite[12]")[1].split() == ["efficientnet-lite1", "efficientnet-lite2"]
     code, said, _ = command("models", "--testbed", "--json")
     assert len(json.loads(said)) > 40
-    assert "no public weights" in command("models", "--testbed")[1]
+    assert "to get it: strobe train noise" in command("models", "--testbed")[1]
     code, _, noted = command("models", "tim:resnet50")
     assert code == 2
     assert "timm" in noted

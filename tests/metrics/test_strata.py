@@ -119,6 +119,8 @@ def plain_stratified(rows):
     a, b = mean * sample + 0.5, sample - mean * sample + 0.5
     b_low = 0.0 if mean == 0 else max(mean - stats.beta.ppf(0.025, a, b), 0) * reach
     b_high = 0.0 if mean == 1 else max(stats.beta.ppf(0.975, a, b) - mean, 0) * reach
+    far = reach * (1 - 0.05 ** (1 / n))  # all named outcomes are equal: at least the bound of mid-P
+    b_low, b_high = (max(b_low, far) if mean == 1 else b_low), (max(b_high, far) if mean == 0 else b_high)
     length = math.sqrt(sum(x * x for x in mix.values()) * sum(x * x for x in residual.values()))
     r = sum(mix[v] * residual[v] for v in videos) / length if length > 0 else 0
     below = math.sqrt(max(a_low**2 + b_low**2 + 2 * r * a_low * b_low, 0))

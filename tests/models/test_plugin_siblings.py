@@ -277,7 +277,7 @@ def test_generators_have_their_own_modules_too(tmp_path: Path) -> None:
 
 def test_the_facts_of_installed_packages_do_not_count(tmp_path: Path) -> None:
     """importlib.metadata reads them when a library looks for entry points; an editable install has its own in src."""
-    from strobe.models.opened_files import watching
+    from strobe.models.own_files import watching
 
     (tmp_path / "mine.egg-info").mkdir()
     for name in ("mine.egg-info/entry_points.txt", "weights.txt"):

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from strobe.core.errors import StrobeError
+from strobe.models.grammar import BoxesView, CropView, view_of
 from strobe.models.options import LoadOptions
 from strobe.models.registry import load_model
 from strobe.models.requested import requested_models
-from strobe.models.views import BoxesView, CropView, view_of
 
 
 def test_specs_of_models_with_colons_are_taken_apart() -> None:

@@ -14,9 +14,8 @@ from strobe.core.estimate import Missing
 from strobe.core.ladders import CALLED
 from strobe.core.tasks import Task
 from strobe.report.gallery import level_words
-from strobe.report.headline import headline
+from strobe.report.headline import headline, headline_lines
 from strobe.report.story import glossary, lead
-from strobe.report.terminal import headline_lines
 from strobe.report.view import View
 from strobe.report.wording import fields_of, join
 from strobe.studies.background import figures as figures_background

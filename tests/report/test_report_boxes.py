@@ -9,9 +9,9 @@ import pytest
 
 from strobe.core.estimate import Missing
 from strobe.core.people import BoxAnswer
+from strobe.report.headline import headline_lines
 from strobe.report.page import PageOptions, write_report
 from strobe.report.tables import write_tables
-from strobe.report.terminal import headline_lines
 from strobe.report.view import View
 from strobe.studies.people.figures_boxes import people_boxes
 from strobe.studies.people.score_boxes import drawn_results

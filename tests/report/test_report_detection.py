@@ -12,7 +12,7 @@ from strobe.core.answers import BoxAnswers
 from strobe.core.errors import InvalidValue
 from strobe.core.records import Detections
 from strobe.report.page import write_report
-from strobe.report.studies import tables
+from strobe.report.study import tables
 from strobe.report.view import View
 
 

@@ -15,7 +15,7 @@ from strobe.core.answers import ClassAnswers
 from strobe.core.tables import Hints
 from strobe.core.tasks import Task
 from strobe.report import figures_classes
-from strobe.report.studies import tables
+from strobe.report.study import tables
 from strobe.report.style import SERIES, draw
 from strobe.report.view import MOST_SHOWN, View
 from strobe.report.wording import points
@@ -140,14 +140,14 @@ def test_the_offset_sentence_counts_the_outermost_alike(painted):
 
 
 def test_the_codec_sentence_tells_a_tie_and_one_set_has_no_interval():
-    def codec(*rows):
+    def codec(*rows, name="d"):
         control = Control(drop_mean=0.2, drop_low=0.1, drop_high=0.3, seeds=3)
         made = tuple(
             TypeSlice(without=kind, n_sets=n, acc_orig=NONE, acc_pmk=NONE, drop=share(drop, 0.0, 0.975, n=n),
                       members_dropped=1, control=None if kind == "none" else control)
             for kind, drop, n in rows
         )  # fmt: skip
-        found = figure(figures_slices.frame_types, results_of({"m": scored(0.9, 0.5, frame_types=made)}))
+        found = figure(figures_slices.frame_types, results_of({"m": scored(0.9, 0.5, frame_types=made)}, name=name))
         return found.sentence.replace("\N{NO-BREAK SPACE}", " "), found
 
     tie, drawn = codec(("none", 0.5, 4), ("P", 0.0, 4), ("B", 0.0, 1))
@@ -156,6 +156,10 @@ def test_the_codec_sentence_tells_a_tie_and_one_set_has_no_interval():
     more = codec(("none", 0.5, 4), ("P", 0.0, 4), ("B", 0.0, 4))[1]
     assert "A single set" not in more.how
     assert more.drawing.wide.count("<path") > drawn.drawing.wide.count("<path")  # its line is not drawn
+    beside = codec(("none", 0.5, 4), ("P", 0.0, 4), name="imagenet-vid-robust")[1]
+    assert "published: without B frames (n = 699)" in beside.drawing.wide
+    assert "Hollow points: the papers' fine-tuned ResNet-152" in beside.how
+    assert "published" not in more.drawing.wide
     assert codec(("none", 0.5, 4), ("P", 0.5, 4))[0] == "For m, the drop is the same in all cases: 50.0 points."
     assert codec(("none", 0.5, 4), ("P", 0.05, 4))[0].endswith(". Smaller sets do not explain the difference.")
     # a drop that shrank less than by chance is no finding
@@ -233,6 +237,11 @@ def test_hints_and_review_are_drawn_from_real_analyses(painted, make_results):
     assert f"(95 %: {points(low)} to {points(high)})" in drawn.sentence
     assert drawn.drawing is not None
     assert figure(figures_review.review_offsets, view).drawing is not None
+    assert "papers" not in drawn.how
+    release = replace(view.results.dataset, name="ytbb-robust")
+    beside = figure(figures_review.review_impact, View(results=replace(view.results, dataset=release)))
+    assert "Grey: the papers' fine-tuned ResNet-152" in beside.how
+    assert "published: without review" in beside.drawing.wide
     assert [row["stage"] for row in tables()["review_impact"](view)] == ["A", "B", "C"]
     assert {row["offset"] for row in tables()["review_impact_offsets"](view)} == set(range(-5, 6))
 

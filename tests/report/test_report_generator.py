@@ -12,9 +12,9 @@ import pytest
 
 from strobe.analyses.results import Results
 from strobe.report import story
+from strobe.report.headline import headline_lines
 from strobe.report.page import PageOptions, write_report
 from strobe.report.tables import write_tables
-from strobe.report.terminal import headline_lines
 from strobe.report.view import View
 from strobe.studies.generator import figures as figures_generator
 from strobe.studies.generator.chapter import build_strips

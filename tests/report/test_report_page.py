@@ -17,7 +17,7 @@ from strobe.report import headline
 from strobe.report.drawing import FigureSpec
 from strobe.report.gallery import as_script
 from strobe.report.page import PageOptions, write_report
-from strobe.report.studies import studies
+from strobe.report.study import studies
 
 
 def _questions() -> list[FigureSpec]:

@@ -15,10 +15,10 @@ from strobe.core.dataset import Dataset
 from strobe.core.estimate import Estimate, Missing
 from strobe.core.ports import Silent
 from strobe.report.drawing import FigureContent, FigureSpec
+from strobe.report.headline import headline_lines
 from strobe.report.page import PageOptions, write_report
 from strobe.report.story import explained, glossary, lead
 from strobe.report.tables import write_tables
-from strobe.report.terminal import headline_lines
 from strobe.report.view import View
 from strobe.report.wording import measured
 from strobe.store import dataset_folder as folder

@@ -22,11 +22,10 @@ from strobe.core.ports import Silent
 from strobe.core.tasks import Task
 from strobe.report import story
 from strobe.report.gallery import build, level_words
-from strobe.report.headline import headline
+from strobe.report.headline import headline, headline_lines
 from strobe.report.page import PageOptions, write_report
 from strobe.report.story import explained, glossary
 from strobe.report.tables import write_tables
-from strobe.report.terminal import headline_lines
 from strobe.report.view import Subject, View, count_sources, sources
 from strobe.store import dataset_folder as folder
 from strobe.studies.variants import tables as variants_tables

@@ -9,12 +9,10 @@ import pytest
 from made_results import detected, results_of, scored, share, view_of
 
 from strobe.analyses.model_results import Impact, Stage, Unscored
-from strobe.report import studies as study_list
-from strobe.report.rows import as_csv
-from strobe.report.studies import studies, tables
-from strobe.report.study import Study
-from strobe.report.tables import write_tables
-from strobe.report.terminal import headline_lines, print_headline
+from strobe.report import study as study_list
+from strobe.report.headline import headline_lines, print_headline
+from strobe.report.study import Study, studies, tables
+from strobe.report.tables import as_csv, write_tables
 from strobe.report.view import View
 from strobe.studies.temporal.records import Bounds
 

@@ -21,10 +21,9 @@ from strobe.core.codec import decode
 from strobe.core.estimate import Missing
 from strobe.core.tables import texts
 from strobe.core.tasks import Task
-from strobe.report.headline import headline
+from strobe.report.headline import headline, print_headline
 from strobe.report.page import PageOptions, write_report
 from strobe.report.story import compared, comparisons, lead
-from strobe.report.terminal import print_headline
 from strobe.report.view import MOST_SHOWN, sources
 from strobe.studies.temporal import figures as figures_accuracy
 from strobe.studies.temporal import figures as figures_smoothing
@@ -265,15 +264,15 @@ def test_failed_models_are_listed_with_their_reason(n, painted, tmp_path):
 
 
 def test_ticks_have_the_digits_their_steps_need():
-    from strobe.report.drawing import in_points, per_cent
+    from strobe.report.charts import set_unit
     from strobe.report.style import draw
 
     def paint(figure, is_narrow):
         first, second = figure.subplots(1, 2)
         first.set_ylim(0.59, 0.715)
-        per_cent(first)
+        set_unit(first)
         second.set_xlim(0, 0.31)
-        in_points(second)
+        set_unit(second, "points", which="x")
 
     svg = draw("t", paint, wide=(6, 3), narrow=(4, 3)).svg
     assert {"60.0 %", "62.5 %", "65.0 %", "67.5 %"} <= set(re.findall(r">([\d.]+ %)</text>", svg))

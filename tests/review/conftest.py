@@ -253,9 +253,10 @@ class Running:
 
         import uvicorn
 
-        from strobe.review.app import Access, make_app
+        from strobe.review.app import make_app
         from strobe.review.guard import ServerAddress
         from strobe.review.serve import bind, config_of
+        from strobe.review.service import Access
         from strobe.review.store import Store
         from strobe.store.media import MediaSource
 

@@ -127,7 +127,8 @@ def test_the_default_port_may_be_left_out_of_host_and_origin(given, origins, hos
 def test_a_post_from_a_browser_that_leaves_the_default_port_out(small, tmp_path):
     from starlette.testclient import TestClient
 
-    from strobe.review.app import Access, make_app
+    from strobe.review.app import make_app
+    from strobe.review.service import Access
     from strobe.store.media import MediaSource
 
     store = Store(f"sqlite:///{tmp_path / 'r.sqlite'}")

@@ -69,7 +69,7 @@ def finish(store, who, **fields):
 
 
 def test_the_list_of_questions_is_one():
-    assert list(QUESTIONS) == ["pairs", "name", "box"]
+    assert list(QUESTIONS) == ["pairs", "name", "box", "check"]
 
 
 def test_nobody_sees_two_pictures_of_one_group_and_everyone_as_many_of_each_condition(naming, ladder):
@@ -229,7 +229,7 @@ def test_a_vote_a_name_and_a_box_on_one_frame_are_three_things(database_url, sma
         ),
     }
     settings = ReviewOptions(controls=0)
-    stores = {ask: Store(database_url, ask=ask, clock=clock) for ask in QUESTIONS}
+    stores = {ask: Store(database_url, ask=ask, clock=clock) for ask in cast}
     counts = {}
     for ask, store in stores.items():
         store.prepare(small, settings)
@@ -249,7 +249,7 @@ def test_a_vote_a_name_and_a_box_on_one_frame_are_three_things(database_url, sma
     assert (list(back.verdicts), list(back.names), list(back.drawn)) == (kept["pairs"], kept["name"], kept["box"])
     for store in stores.values():
         store.close()
-    for ask in QUESTIONS:
+    for ask in cast:
         fresh = Store(f"sqlite:///{small.root / 'fresh.sqlite'}", ask=ask)
         fresh.prepare(back, settings)
         assert list(fresh.all()) == kept[ask]

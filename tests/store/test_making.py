@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from strobe.build.camera_path import CameraOptions
+from strobe.build.options import CameraOptions
 from strobe.core.labels import LabelSpace, space
 from strobe.store.making import advice_on_classes
-from strobe.workflows.simulate import SimulateOptions, simulate
+from strobe.workflows.options import SimulateOptions
+from strobe.workflows.simulate import simulate
 
 
 @pytest.mark.parametrize(

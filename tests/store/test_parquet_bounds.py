@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from made_folder import edit_info
 
 import strobe
 from strobe.core.errors import InvalidFile
@@ -73,8 +74,7 @@ def test_no_verb_takes_it(what: str, tmp_path: Path) -> None:
             table = table.append_column(name, pa.array(np.zeros(20_000)))
     pq.write_table(table, tmp_path / "p.parquet", compression="zstd", store_schema=False)
     if what == "dataset":
-        dataset_json = (data / "dataset.json").read_text(encoding="utf-8")
-        (data / "dataset.json").write_text(dataset_json.replace("frames.parquet", "other.parquet"), encoding="utf-8")
+        edit_info(data, files={})
         said_often(data / "frames.parquet", "frame_id", length=500_000, times=20_000)
         words = ["inspect", str(data)]
     done = subprocess.run(

@@ -1,5 +1,8 @@
 """Folders that vouch for their content: what is not read, what is not worked out again, and when it is after all."""
 
+import hashlib
+import json
+import random
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +13,7 @@ from made_folder import edit_info
 from strobe.core.errors import InvalidFile
 from strobe.core.records import Verdict
 from strobe.store import dataset_folder as folder
+from strobe.store.dataset_json import read_info
 
 
 @pytest.fixture
@@ -38,14 +42,67 @@ def test_a_large_column_that_is_looked_at_once_is_not_kept(place: Path, monkeypa
     assert not small.frames.is_later("pict_type")
 
 
-def test_what_was_touched_since_is_checked_and_worked_out(place: Path) -> None:
+def test_a_folder_without_a_digest_of_dataset_json_is_checked_and_digested(place: Path) -> None:
     before = folder.read(place).digest()
     edit_info(place, name="another")
     after = folder.read(place)
     assert not after.frames.is_later("key")
     assert after.digest() != before
-    edit_info(place, checked={"of": "0", "digest": "0", "frames_digest": "0"})
-    assert folder.read(place).digest() == after.digest()
+
+
+REFUSED = (
+    r"dataset\.json: its content differs from the digest in it; it is damaged or was edited; make the dataset again, "
+    r'or remove "checked" to use it as it is'
+)
+
+
+def test_an_edited_dataset_json_is_refused_until_its_digest_is_removed(place: Path) -> None:
+    path = place / "dataset.json"
+    content = json.loads(path.read_text())
+    content["label_space"]["names"][0] = "badger"
+    path.write_text(json.dumps(content))
+    for opened in (folder.read, folder.content, lambda one: folder.append_verdicts(one, [])):
+        with pytest.raises(InvalidFile, match=REFUSED):
+            opened(place)
+    for odd in (7, {}, {"of": 7}, {**content["checked"], "digest": None}):
+        edit_info(place, checked=odd)
+        with pytest.raises(InvalidFile, match=REFUSED):
+            folder.read(place)
+    del content["checked"]
+    path.write_text(json.dumps(content))
+    assert folder.read(place).info.label_space.names[0] == "badger"
+
+
+def test_no_flipped_bit_of_dataset_json_goes_unnoticed(place: Path) -> None:
+    """A bit in a class name or in a digest changed the digest that `inspect` prints, without a word."""
+    path = place / "dataset.json"
+    whole, rng = path.read_bytes(), random.Random(0)
+    described = read_info(place)
+    silent, refused = [], 0
+    for at in range(len(whole)):
+        damaged = bytearray(whole)
+        damaged[at] ^= 1 << rng.randrange(8)
+        path.write_bytes(damaged)
+        try:
+            found = read_info(place)
+        except InvalidFile:
+            refused += 1
+            continue
+        # Without digests, everything is checked and computed again; spaces and line ends mean nothing.
+        if found[:3] != described[:3] or found[3] not in (None, described[3]):
+            silent.append((at, whole[max(0, at - 20) : at + 20], found))
+    assert not silent
+    assert refused > 0.9 * len(whole)
+
+
+def test_a_digest_of_an_earlier_version_is_still_accepted(place: Path) -> None:
+    """Until November 2026, `of` did not cover the two digests beside it."""
+    path = place / "dataset.json"
+    content = json.loads(path.read_text())
+    checked = content.pop("checked")
+    checked["of"] = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    path.write_text(json.dumps({**content, "checked": checked}))
+    assert folder.read(place).frames.is_later("key")
 
 
 def test_a_damaged_table_is_still_refused(place: Path) -> None:

@@ -29,8 +29,9 @@ from strobe.train.pixels import Pixels
 from strobe.train.recipe import Recipe, find, shipped
 from strobe.train.sets import HeldOut, TrainingSets
 from strobe.train.trainer import LabelledAnchors, Trainer
+from strobe.workflows.options import TrainOptions
 from strobe.workflows.train import train
-from strobe.workflows.train_job import Material, TrainOptions
+from strobe.workflows.train_job import Material
 
 NET = "timm:test_resnet"
 OPTIONS = TrainOptions(image_size=32, evaluations=2, held_share=0.3, device="cpu", threads=1)

@@ -6,10 +6,11 @@ from typing import Any
 
 from strobe.synthetic.sets import SyntheticOptions
 from strobe.train.recipe import find
+from strobe.workflows.options import TrainOptions
 from strobe.workflows.synthesize import synthesize
 from strobe.workflows.train import train
 from strobe.workflows.train_detector import DETECTION_WORLD, train_detector
-from strobe.workflows.train_job import Material, TrainOptions
+from strobe.workflows.train_job import Material
 
 
 def test_a_classifier_that_learned_nothing_is_not_praised(material: Material, tmp_path: Path, heard: Any) -> None:

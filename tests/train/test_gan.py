@@ -21,8 +21,9 @@ from strobe.train.gan import GanTrainer
 from strobe.train.pixels import Pixels
 from strobe.train.recipe import Recipe, find
 from strobe.train.sets import TrainingSets
+from strobe.workflows.options import TrainOptions
 from strobe.workflows.train_gan import train_gan
-from strobe.workflows.train_job import Material, TrainOptions
+from strobe.workflows.train_job import Material
 
 NET = "strobe-gan-mnist"
 OPTIONS = TrainOptions(image_size=8, evaluations=2, held_share=0.3, device="cpu")

@@ -14,8 +14,9 @@ from strobe.models.strobe_net_layers import network
 from strobe.synthetic.sets import SyntheticOptions, synthetic_dataset
 from strobe.synthetic.world import WorldOptions
 from strobe.train.recipe import find
+from strobe.workflows.options import TrainOptions
 from strobe.workflows.train_detector import train_detector
-from strobe.workflows.train_job import Material, TrainOptions
+from strobe.workflows.train_job import Material
 
 CPU = LoadOptions(device="cpu")
 

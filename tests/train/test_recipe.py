@@ -12,7 +12,7 @@ from strobe.train.recipe import Recipe, find, shipped
 
 SHIPPED = {
     "stills", "finetune", "noise", "linf", "l2", "pmk", "pmk-mixed", "consistency", "linear-probe", "detector", "gan",
-    "agreement",
+    "agreement", "detector-ilsvrc",
 }  # fmt: skip
 
 
@@ -23,6 +23,15 @@ def test_every_shipped_recipe_reads_and_says_what_it_does() -> None:
         assert find(name).name == name
         assert 30 < len(about) < 120, name
         assert about.endswith("."), name
+
+
+def test_the_papers_detectors_start_from_a_classifier() -> None:
+    recipe = find("detector-ilsvrc", model="torchvision:rfcn_resnet101")
+    assert (recipe.backbone, recipe.norms) == ("torchvision:resnet101/IMAGENET1K_V1", "frozen")
+    assert {**find("detector-ilsvrc").settings()}.keys() >= {"backbone", "norms", "trainable_layers"}
+    assert not find("detector").settings().keys() & {"backbone", "norms", "trainable_layers"}, "older trainings resume"
+    with pytest.raises(InvalidValue, match="backbone: expected unset, unless a detector is trained"):
+        find("finetune", changes=["backbone=timm:resnet50"])
 
 
 def test_the_papers_rates_by_architecture() -> None:

@@ -34,10 +34,11 @@ from strobe.train.processes import Processes
 from strobe.train.recipe import find
 from strobe.train.sets import TrainingSets
 from strobe.workflows.evaluate import evaluate
+from strobe.workflows.options import TrainOptions
 from strobe.workflows.score import ScoreRunOptions
 from strobe.workflows.synthesize import synthesize
 from strobe.workflows.train_detector import DETECTION_WORLD, train_detector
-from strobe.workflows.train_job import Material, TrainOptions
+from strobe.workflows.train_job import Material
 
 CPU = LoadOptions(device="cpu")
 

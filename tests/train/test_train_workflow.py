@@ -32,8 +32,9 @@ from strobe.train.recipe import Recipe, find
 from strobe.train.sets import targets_of
 from strobe.train.split import split_by_source
 from strobe.train.trainer import Trainer
+from strobe.workflows.options import TrainOptions
 from strobe.workflows.train import train
-from strobe.workflows.train_job import Material, TrainOptions
+from strobe.workflows.train_job import Material
 
 NET = "timm:test_resnet"
 OPTIONS = TrainOptions(image_size=32, from_scratch=True, evaluations=2, held_share=0.3, device="cpu")

@@ -9,8 +9,9 @@ import numpy as np
 from strobe.core.ports import Silent
 from strobe.train.recipe import find
 from strobe.train.split import split_by_source
+from strobe.workflows.options import TrainOptions
 from strobe.workflows.train import train
-from strobe.workflows.train_job import Material, TrainOptions
+from strobe.workflows.train_job import Material
 
 NET = "timm:test_resnet"
 OPTIONS = TrainOptions(image_size=32, from_scratch=True, evaluations=2, held_share=0.3, device="cpu")

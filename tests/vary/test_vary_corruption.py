@@ -192,8 +192,9 @@ def test_boxes_and_videos_are_carried_over(tmp_path: Path) -> None:
 
 def test_frames_kept_in_their_videos_become_files(tmp_path: Path) -> None:
     av = pytest.importorskip("av")
-    from strobe.build.sample import AnchorOptions
-    from strobe.workflows.build import BuildOptions, build
+    from strobe.build.options import AnchorOptions
+    from strobe.workflows.build import build
+    from strobe.workflows.options import BuildOptions
 
     clip = tmp_path / "clip.mp4"
     with av.open(str(clip), "w") as container:

@@ -13,9 +13,10 @@ import pytest
 from strobe.core.errors import StrobeError
 from strobe.core.ports import Silent
 from strobe.engine import ray_cluster as engines
-from strobe.engine.executors import ExecutorOptions, away
+from strobe.engine.engine import away
 from strobe.engine.ray_cluster import _Room, _room
 from strobe.engine.ray_pool import _Actor, _Refused
+from strobe.engine.running import ExecutorOptions
 
 RAY = ExecutorOptions(name="ray")
 

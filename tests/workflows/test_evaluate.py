@@ -26,7 +26,7 @@ from strobe.core.ports import Silent
 from strobe.core.tables import texts
 from strobe.engine.prediction import PredictOptions
 from strobe.report import page as page_module
-from strobe.report.terminal import print_headline
+from strobe.report.headline import print_headline
 from strobe.store import dataset_folder as folder
 from strobe.workflows.evaluate import Evaluation, evaluate
 from strobe.workflows.predict import predict
@@ -354,7 +354,7 @@ def test_decoding_on_a_device_that_is_not_there_is_refused(data: Path, capsys: p
         assert "--decode device needs models on CUDA, and no model of this command runs on CUDA; remove it" in said
         assert said.count("\n") == 1
         assert not run.exists()
-    with pytest.raises(StrobeError, match=r'^decode="device" needs models on CUDA'):
+    with pytest.raises(StrobeError, match=r'^running.decode="device" needs models on CUDA'):
         strobe.predict(data, spec, running=strobe.Running(device="cpu", decode="device"))
 
 

@@ -1,9 +1,12 @@
 """Exports other tools open, opened by those tools: Hugging Face datasets, FiftyOne, Croissant; the card beside them."""
 
+import base64
 import csv
 import hashlib
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -228,6 +231,8 @@ def test_a_leaderboard_over_many_runs(tmp_path: Path, capsys: pytest.CaptureFixt
     with (tmp_path / "leaderboard.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert [(row["run"], row["model"]) for row in rows] == [(entry["run"], entry["model"]) for _, entry in entries]
+    page = (tmp_path / "index.html").read_text()
+    assert all(f'<th scope="row">{entry["model"]}' in page for _, entry in entries)
     assert board(*runs[:2], "leaderboard", tmp_path) == 0  # an earlier one is replaced
     capsys.readouterr()
     before = (tmp_path / "leaderboard.json").read_bytes()
@@ -241,3 +246,51 @@ def test_a_leaderboard_over_many_runs(tmp_path: Path, capsys: pytest.CaptureFixt
         assert said in capsys.readouterr().err
     assert (tmp_path / "leaderboard.json").read_bytes() == before
     assert not (tmp_path / "new").exists()
+
+
+def test_the_page_of_a_leaderboard_has_records_and_runs_no_script_of_a_name(tmp_path: Path) -> None:
+    dated = {"first": ("2026-01-02T00:00:00+00:00", 0), "second": ("2026-02-03T00:00:00+00:00", 1)}
+    for name, (at, bonus) in dated.items():
+        shutil.copytree(RUNS / "video-part", tmp_path / name)
+        for file in ("run.json", "results.json"):
+            path = tmp_path / name / file
+            data = json.loads(path.read_text())
+            if file == "run.json":
+                data["at"] = at
+            else:
+                ((_, model),) = list(data["models"].items())[:1]
+                model["acc_pmk"]["value"] = bonus
+                data |= {"models": {f"<script>alert({bonus})</script>": model}, "comparison": []}
+            path.write_text(json.dumps(data))
+    assert board(tmp_path / "first", tmp_path / "second", "leaderboard", tmp_path / "board") == 0
+    page = (tmp_path / "board" / "index.html").read_text()
+    assert "<script>alert" not in page
+    records = page[page.index("Best model over time") :]
+    assert records.index("2026-02-03") < records.index("2026-01-02")
+    (sha,) = re.findall(r"script-src 'sha256-([^']+)'", page)
+    script = page[page.rindex("<script>") + len("<script>") : page.rindex("</script>")]
+    assert base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() == sha
+
+
+def test_pseudonyms_are_stable_and_leave_no_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    votes = RUNS.parent / "datasets" / "votes"
+    names = {vote.annotator for vote in folder.read(votes).verdicts}
+    rows = {}
+    for place, flags in (("plain", ()), ("first", ("--pseudonyms",)), ("second", ("--pseudonyms",))):
+        assert board(votes, "csv", tmp_path / place, "-q", *flags) == 0
+        with (tmp_path / place / "verdicts.csv").open(newline="") as file:
+            rows[place] = list(csv.DictReader(file))
+    assert rows["first"] == rows["second"]
+    pairs = {(one["annotator"], other["annotator"]) for one, other in zip(rows["plain"], rows["first"], strict=True)}
+    assert len(pairs) == len(names) == len({hidden for _, hidden in pairs})  # one pseudonym for each person
+    assert not names & {hidden for _, hidden in pairs}
+    assert all(row["note"] == "" for row in rows["first"])
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "other"))  # somebody else's secret gives other pseudonyms
+    assert board(votes, "csv", tmp_path / "third", "-q", "--pseudonyms") == 0
+    assert (tmp_path / "third" / "verdicts.csv").read_text() != (tmp_path / "first" / "verdicts.csv").read_text()
+    capsys.readouterr()
+    assert board(votes, "coco", tmp_path / "coco", "--pseudonyms") == 2
+    assert "--pseudonyms only works with csv" in capsys.readouterr().err

@@ -14,7 +14,7 @@ import pytest
 
 import strobe
 from strobe.analyses.gate import Limit, Opponent, judge
-from strobe.analyses.measures import figures_of
+from strobe.analyses.model_results import figures_of
 from strobe.core.answers import ClassAnswers
 from strobe.core.builder import DatasetBuilder
 from strobe.core.codec import decode, encode
@@ -392,7 +392,7 @@ def test_in_python(runs: Path) -> None:
     assert [one.verdict for one in found.checks] == ["clearly worse", "holds"]
     assert repr(found).splitlines()[-1] == "FAILED: 1 of 2 checks"
     assert "<td>clearly worse</td>" in found._repr_html_()
-    with pytest.raises(strobe.StrobeError, match="max_loss acc_pmk needs a baseline; add against RUN"):
+    with pytest.raises(strobe.StrobeError, match=r'max_loss=\{"acc_pmk": …\} needs a baseline; add against=RUN'):
         strobe.gate(runs / "old", max_loss={"acc_pmk": 1})
     steps = strobe.history(runs / "old", runs / "same", runs / "worse")
     assert steps.to_frame()["clearly"].tolist() == ["", "", "worse"]

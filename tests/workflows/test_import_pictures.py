@@ -149,7 +149,7 @@ def test_a_pipe_among_the_lists_is_refused(tmp_path: Path, say) -> None:
         path.unlink()
         os.mkfifo(path)
         out = run("import", "photos", source, tmp_path / "set", "-q", code=2)
-        assert out.endswith(f"{path.name}: not a regular file\n")
+        assert out.endswith(f"{path.name}: not a regular file; save its content in a file first\n")
         path.unlink()
         path.write_bytes(whole)
 

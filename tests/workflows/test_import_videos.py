@@ -6,14 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from strobe.build.sample import AnchorOptions
+from strobe.build.options import AnchorOptions
 from strobe.core.errors import InvalidFile, StrobeError
 from strobe.formats.import_frames import FrameFiles
 from strobe.formats.import_youtube_bb import listed_anchors
 from strobe.formats.sampled import ImportSampling
 from strobe.store import dataset_folder as folder
-from strobe.workflows.build import BuildOptions, build
+from strobe.workflows.build import build
 from strobe.workflows.import_dataset import ImportOptions, import_dataset
+from strobe.workflows.options import BuildOptions
 
 # -- youtube-bb --------------------------------------------------------------------------------------------------
 

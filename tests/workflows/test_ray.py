@@ -19,7 +19,7 @@ from made_ray import MARKS, PATIENCE_S, RAY, SIX, clips, each_once, run, shards
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError
 from strobe.core.ports import Silent
-from strobe.engine.executors import ExecutorOptions
+from strobe.engine.running import ExecutorOptions
 from strobe.models.options import LoadOptions
 from strobe.models.registry import load_model
 from strobe.models.requested import RequestedModel

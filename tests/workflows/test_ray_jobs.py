@@ -17,14 +17,16 @@ import pytest
 from made_ray import MARKS, NETS, PATIENCE_S, RAY, clips
 
 from strobe.build.extract import ExtractJob
-from strobe.build.sample import AnchorOptions
+from strobe.build.options import AnchorOptions
 from strobe.core.errors import StrobeError
 from strobe.core.ports import Silent
-from strobe.engine.executors import ExecutorOptions, away
+from strobe.engine.engine import away
 from strobe.engine.ray_build import outcomes_away
 from strobe.engine.ray_pool import RayPool
+from strobe.engine.running import ExecutorOptions
 from strobe.models.options import LoadOptions
-from strobe.workflows.build import BuildOptions, build
+from strobe.workflows.build import build
+from strobe.workflows.options import BuildOptions
 
 pytestmark = MARKS
 
@@ -208,7 +210,8 @@ from pathlib import Path
 from strobe.core.errors import StrobeError
 from strobe.core.ports import Silent
 from strobe.engine.ray_build import outcomes_away
-from strobe.engine.executors import ExecutorOptions, away
+from strobe.engine.engine import away
+from strobe.engine.running import ExecutorOptions
 
 class Said(Silent):
     def note(self, text):

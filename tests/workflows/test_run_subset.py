@@ -103,7 +103,7 @@ def test_two_runs_on_different_subsets_are_refused(place: Path, command: Any) ->
             assert command(*words, "-q") == (2, "", said)
         rules = ["-m", "steady", "--against", place / other, "--max-loss", "acc_pmk=1"]
         assert command("gate", place / "run", *rules, "-q") == (2, "", said)
-        with pytest.raises(strobe.StrobeError, match='videos="FILE", or videos="all" for every set'):
+        with pytest.raises(strobe.StrobeError, match='videos=FILE, or videos="all" for every set'):
             strobe.compare(place / "run", place / other)
     _, out, _ = command("compare", place / "run", place / "whole", "--subset", place / "held-out.txt", "-q")
     assert "n = 16" in out

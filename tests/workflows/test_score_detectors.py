@@ -14,7 +14,7 @@ from strobe.analyses.plan import ScoreOptions
 from strobe.core.answers import BoxAnswers
 from strobe.core.errors import StrobeError
 from strobe.core.ports import Silent
-from strobe.report.terminal import print_headline
+from strobe.report.headline import print_headline
 from strobe.store import dataset_folder as folder
 from strobe.workflows.report import ReportOptions, report_run
 from strobe.workflows.score import ScoreRunOptions, score_dataset, score_run

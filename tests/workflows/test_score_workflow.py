@@ -26,7 +26,7 @@ from strobe.core.labels import LabelSpace
 from strobe.core.ports import Silent
 from strobe.core.tables import texts
 from strobe.formats.import_ytbb_robust import YtbbFiles, import_ytbb_robust
-from strobe.report.terminal import headline_lines
+from strobe.report.headline import headline_lines
 from strobe.store.bring_media import ImportOptions
 from strobe.workflows.compare import compare_runs
 from strobe.workflows.score import ScoreRunOptions, score_dataset, score_run

@@ -13,13 +13,14 @@ import pytest
 from click.testing import CliRunner
 from PIL import Image as PillowImage
 
-from strobe.build.camera_path import CameraOptions
+from strobe.build.options import CameraOptions
 from strobe.cli.simulate import command
 from strobe.core.errors import StrobeError
 from strobe.core.records import Verdict
 from strobe.store import dataset_folder as folder
 from strobe.store.media import MediaSource
-from strobe.workflows.simulate import SimulateOptions, simulate
+from strobe.workflows.options import SimulateOptions
+from strobe.workflows.simulate import simulate
 
 QUICK = CameraOptions(k=2, size=32)
 

@@ -12,7 +12,7 @@ import strobe
 from strobe.core.errors import StrobeError
 from strobe.core.files import read_json
 from strobe.core.ports import Silent
-from strobe.report.terminal import headline_lines
+from strobe.report.headline import headline_lines
 from strobe.workflows.score import ScoreRunOptions, score_run
 
 GOLDEN = Path(__file__).parent.parent / "golden"

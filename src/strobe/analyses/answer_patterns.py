@@ -18,16 +18,6 @@ from strobe.core.codec import LEFT_OUT, Count, Share
 from strobe.core.errors import printable
 from strobe.metrics.paired import LEVEL, sign_flip
 
-__all__ = [
-    "AnswerPattern",
-    "answer_lines",
-    "answer_pattern",
-    "digest_of_answers",
-    "digest_of_boxes",
-    "note_lines",
-    "with_twins",
-]
-
 ENOUGH_VIDEOS, LITTLE = 20, 0.25
 """Thresholds for reporting a model that is not significantly better than one constant answer.
 

@@ -19,22 +19,6 @@ from strobe.metrics.intervals import nothing
 from strobe.metrics.paired import LEVEL, holm, mcnemar, paired_difference, sign_flip
 from strobe.metrics.power import PairSpread, pair_spread
 
-__all__ = [
-    "WHOLE_SETS",
-    "Change",
-    "Comparison",
-    "Pairing",
-    "SetOutcomes",
-    "change",
-    "compare",
-    "every_pair",
-    "loss_spreads",
-    "named",
-    "names_each",
-    "paired_tests",
-    "said",
-]
-
 T = TypeVar("T")
 
 Pairing = Callable[[Sequence[Any]], list[tuple[Any, Any]]]
@@ -227,11 +211,19 @@ class _Pair:
     def found(self, p_holm: float, pairs: int) -> Comparison:
         """Return the comparison; `pairs` is the number of tests to correct for."""
         return Comparison(
-            a=self.a, b=self.b, metric=self.metric, n_sets=self.n, only_a=self.only_a, only_b=self.only_b,
-            test="video-level sign-flip" if self.shared else "exact McNemar", p=self.p, p_mcnemar=self.p_mcnemar,
-            p_holm=p_holm, difference=paired_difference(self.gap, self.video, p=self.p, p_holm=p_holm, pairs=pairs),
+            a=self.a,
+            b=self.b,
+            metric=self.metric,
+            n_sets=self.n,
+            only_a=self.only_a,
+            only_b=self.only_b,
+            test="video-level sign-flip" if self.shared else "exact McNemar",
+            p=self.p,
+            p_mcnemar=self.p_mcnemar,
+            p_holm=p_holm,
+            difference=paired_difference(self.gap, self.video, p=self.p, p_holm=p_holm, pairs=pairs),
             missing_sets=self.n_missing,
-        )  # fmt: skip
+        )
 
     def naming(self, found: Comparison, names: Sequence[str], most: int) -> Comparison:
         """Return the comparison with the sets that only one of the two models holds, or on which only one flickers."""
@@ -248,10 +240,19 @@ class _Pair:
     def nothing(self) -> Comparison:
         """Return the comparison if no set was scored for both models."""
         return Comparison(
-            a=self.a, b=self.b, metric=self.metric, n_sets=0, only_a=None, only_b=None, test="none", p=None,
-            p_mcnemar=None, p_holm=None, difference=nothing("no set was scored for both models"),
+            a=self.a,
+            b=self.b,
+            metric=self.metric,
+            n_sets=0,
+            only_a=None,
+            only_b=None,
+            test="none",
+            p=None,
+            p_mcnemar=None,
+            p_holm=None,
+            difference=nothing("no set was scored for both models"),
             missing_sets=self.n_missing,
-        )  # fmt: skip
+        )
 
 
 def _value(score: SetOutcomes, metric: Metric) -> NDArray[np.int64]:

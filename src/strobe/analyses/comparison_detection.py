@@ -16,8 +16,6 @@ from strobe.metrics.detection.jackknife import LEAST_VIDEOS, METHOD, NO_SPREAD, 
 from strobe.metrics.intervals import LEAST_FREEDOM, effective_videos, nothing
 from strobe.metrics.paired import LEVEL, holm
 
-__all__ = ["compare_detectors"]
-
 TEST = "paired video jackknife"
 
 

@@ -22,8 +22,6 @@ from strobe.core.people import BoxAnswer, latest_answers
 from strobe.core.tables import Boxes
 from strobe.metrics.box_agreement import median_box, pairwise_iou
 
-__all__ = ["AGREE", "Drawn", "check_inside", "disagree", "drawn_pictures", "with_drawn_boxes"]
-
 AGREE = 0.7
 """The smallest overlap (IoU) at which two boxes count as the same."""
 
@@ -138,9 +136,12 @@ def with_drawn_boxes(dataset: Dataset, pictures: Sequence[Drawn]) -> Dataset:
     before = dataset.boxes
     if before is None:
         before = Boxes(
-            frame=np.zeros(0, dtype=np.int64), label=np.zeros(0, dtype=np.int64), xyxy=np.zeros((0, 4)),
-            track=np.zeros(0, dtype=np.int64), crowd=np.zeros(0, dtype=bool),
-        )  # fmt: skip
+            frame=np.zeros(0, dtype=np.int64),
+            label=np.zeros(0, dtype=np.int64),
+            xyxy=np.zeros((0, 4)),
+            track=np.zeros(0, dtype=np.int64),
+            crowd=np.zeros(0, dtype=bool),
+        )
     stays = ~np.isin(before.frame, rows)
     label = [space.index(one.label) for one in pictures_kept]
     frame = np.concatenate([before.frame[stays], rows])

@@ -16,18 +16,6 @@ from strobe.core.codec import Count
 from strobe.core.errors import expect
 from strobe.metrics.pmk import settled
 
-__all__ = [
-    "STOPPED",
-    "EarlyStopRounds",
-    "Failures",
-    "StoppedEarly",
-    "is_stopped",
-    "open_sets",
-    "saved",
-    "settled_sets",
-    "unanswered",
-]
-
 STOPPED = "it needs every frame, but the run stopped early"
 """The reason for an omitted figure."""
 WEIGHT = 1.0
@@ -185,9 +173,14 @@ class EarlyStopRounds:
         """Record the model's answers to these frames; `answers` has a row for every frame of the dataset."""
         scores = None if answers.scores is None else answers.scores[frames]
         answers = replace(
-            answers, label=answers.label[frames], state=answers.state[frames], scores=scores, own_label=None,
-            own_confidence=None, reasons={},
-        )  # fmt: skip
+            answers,
+            label=answers.label[frames],
+            state=answers.state[frames],
+            scores=scores,
+            own_label=None,
+            own_confidence=None,
+            reasons={},
+        )
         place = np.full(len(self.plan.view.frames), -1, dtype=np.int64)
         place[frames] = np.arange(len(frames))
         rows = np.flatnonzero(place[self.plan.frame] >= 0)

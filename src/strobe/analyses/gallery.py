@@ -14,8 +14,6 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import expect
 from strobe.core.names import short_names
 
-__all__ = ["STATUSES", "Choice", "Classified", "Judge", "ModelView", "SetView", "Status", "changes", "choose", "views"]
-
 Status = Literal["holds", "breaks", "wrong", "unscored"]
 
 STATUSES: tuple[Status, ...] = ("holds", "breaks", "wrong", "unscored")

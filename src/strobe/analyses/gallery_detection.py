@@ -16,8 +16,6 @@ from strobe.metrics.detection.match import Overlap, match
 from strobe.metrics.detection.tables import TruthTable
 from strobe.metrics.detection.worst import worst_frames
 
-__all__ = ["Detected", "truth_boxes"]
-
 MOST_BOXES = 25
 LEAST_SCORE = 0.05
 """The most boxes shown per frame, and the lowest score shown, because a page cannot show a hundred boxes."""

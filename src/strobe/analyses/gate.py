@@ -2,33 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 from strobe.analyses.comparison import Change, Comparison, change
-from strobe.analyses.measures import CLASSIFICATION, DETECTION, FLICKER
 from strobe.analyses.missing import MissingSets
+from strobe.analyses.model_results import CLASSIFICATION, DETECTION, FLICKER, Measure
 from strobe.core.codec import LEFT_OUT, Count, Share
-from strobe.core.errors import InvalidValue, UnknownName, expect, printable
+from strobe.core.errors import InvalidValue, UnknownName, expect, printable, spelled
 from strobe.core.estimate import Estimate
 from strobe.metrics.intervals import nothing
 from strobe.metrics.paired import METHOD, least_videos
 from strobe.metrics.power import LossSpread, PlainSpread, ShareSpread, Z, detectable, fails
 from strobe.studies.variants.records import Contrast
-
-__all__ = [
-    "DEFAULT",
-    "ENDS",
-    "Check",
-    "FailOn",
-    "Gate",
-    "Limit",
-    "Opponent",
-    "Unsure",
-    "check",
-    "judge",
-    "loss_of",
-    "spread_of",
-]
 
 Kind = Literal["max_loss", "min", "max"]
 Verdict = Literal["clearly worse", "not shown", "holds", "cannot tell"]
@@ -46,10 +31,11 @@ ENDS: dict[FailOn, int] = {"shown": 1, "figure": 0, "doubt": -1}
 _LOSSES = ("acc_orig", "acc_pmk", "drop", "map_orig", "map_pmk", "flicker")
 """The measures that can have a loss; a contrast cannot, because neither direction is worse (`docs/ci.md`)."""
 
-_GROWING = ("drop", "flicker")
+_ALL: tuple[Measure[Any], ...] = (*CLASSIFICATION, *DETECTION, *FLICKER)
+_GROWING = {one.name for one in _ALL if one.more_is_worse}
 """The measures of which more is worse, so that a loss is a growth."""
 
-_MEASURES = {one.name for measures in (CLASSIFICATION, DETECTION, FLICKER) for one in measures}
+_MEASURES = {one.name for one in _ALL}
 
 _SLACK = 1e-9
 """A loss exactly at the limit passes, regardless of rounding."""
@@ -68,13 +54,15 @@ class Limit:
 
     def __post_init__(self) -> None:
         if self.kind == "max_loss" and self.measure not in _LOSSES:
-            hint = f"--max-loss takes {', '.join(_LOSSES)}; --max and --min take every other measure, and contrasts"
-            raise UnknownName("measure for --max-loss", self.measure, _LOSSES, hint=hint)
+            hint = (
+                f"<<max_loss>> takes {', '.join(_LOSSES)}; <<max>> and <<min>> take every other measure, and contrasts"
+            )
+            raise UnknownName("measure for <<max_loss>>", self.measure, _LOSSES, hint=hint)
         expect(abs(self.value) <= 100, f"{_FLAGS[self.kind]} {self.measure}", "at most 100", self.value)
         if self.kind == "min" and not self.is_contrast and 0 < self.value < 1:
             raise InvalidValue(
-                f"--min {self.measure}={self.value:g} would be {self.value:g} per cent; write {self.value * 100:g} for "
-                f"{self.value * 100:g} per cent"
+                f"<<min={self.measure}={self.value:g}>> would be {self.value:g} per cent; write {self.value * 100:g} "
+                f"for {self.value * 100:g} per cent"
             )
 
     @property
@@ -172,8 +160,8 @@ def loss_of(measure: str, comparisons: Sequence[Comparison], *, new: str) -> Est
     """Return the loss of the new model in a measure, with its interval; for drop and flicker, it is an increase."""
     known = {"drop" if one.metric == "map_drop" else one.metric: one for one in comparisons}
     if measure not in known:
-        hint = f"--max-loss takes {', '.join(known)}"
-        raise UnknownName("measure for --max-loss", measure, known, hint=hint)
+        hint = f"<<max_loss>> takes {', '.join(known)}"
+        raise UnknownName("measure for <<max_loss>>", measure, known, hint=hint)
     one = known[measure]
     gap, sign = one.difference, 1.0 if (one.a == new) == (measure in _GROWING) else -1.0
     if gap.value is None:
@@ -283,7 +271,7 @@ def check(
     elif figure.value is not None:
         sentence += "; detectable: nothing"
     if verdict == "cannot tell" and not passed:
-        sentence += "; --unsure pass accepts it"
+        sentence += spelled("; <<unsure=pass>> accepts it")
     return Check(
         limit=limit,
         figure=figure,
@@ -374,7 +362,7 @@ def _whatever_is_missing(checked: Check, missing: MissingSets, fail_on: FailOn, 
 
 
 def _undecided(checked: Check, why: str, unsure: Unsure) -> Check:
-    way_out = "" if unsure == "pass" else "; predict them, or accept the result with --unsure pass"
+    way_out = "" if unsure == "pass" else spelled("; predict them, or accept the result with <<unsure=pass>>")
     return replace(
         checked,
         verdict="cannot tell",
@@ -396,7 +384,7 @@ def _sentence(limit: Limit, figure: Estimate, verdict: Verdict, *, within: bool)
     if verdict == "cannot tell":
         why = figure.reason or "the figure has no interval"
         if limit.is_difference and figure.method == METHOD:  # pairs of classifiers; detectors give their own reason
-            what = printable(limit.measure) if limit.is_contrast else "--max-loss"
+            what = printable(limit.measure) if limit.is_contrast else spelled("<<max_loss>>")
             why += f"; {what} needs at least {least_videos()} videos"
         return f"{why}; the figure is {where} the limit"
     caution = f" ({figure.reason})" if figure.reason else ""

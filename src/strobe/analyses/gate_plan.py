@@ -9,8 +9,6 @@ from strobe.metrics.detection.jackknife import LEAST_VIDEOS
 from strobe.metrics.paired import least_videos
 from strobe.metrics.power import LossSpread, PairSpread, PlainSpread, fails, videos_needed
 
-__all__ = ["CHURN", "GatePlan", "PlanRow", "plan_loss"]
-
 CHURN = 0.1
 """The assumed share of sets that change between two equally good models, if none was measured."""
 
@@ -53,15 +51,15 @@ def plan_loss(limit: Limit, spread: LossSpread | None = None, *, n_videos: int |
     677
     """
     if limit.kind != "max_loss":
-        raise StrobeError(f"--plan supports only --max-loss; remove the rule {limit.title}")
+        raise StrobeError(f"<<plan>> supports only <<max_loss>>; remove the rule {limit.title}")
     if not 0 < limit.value <= 25:
         raise StrobeError(
-            f"--plan --max-loss {limit.measure}={limit.value:g}: expected a margin from above 0 to 25 points"
+            f"<<plan>> <<max_loss={limit.measure}={limit.value:g}>>: expected a margin from above 0 to 25 points"
         )
     is_map = limit.measure.startswith("map")
     if spread is None and is_map:
         raise StrobeError(
-            f"--plan --max-loss {limit.measure}: the spread of mAP depends on the data; give a run and a baseline"
+            f"<<plan>> <<max_loss={limit.measure}>>: the spread of mAP depends on the data; give a run and a baseline"
         )
     margin, measured = limit.value / 100, spread or PairSpread(churn=CHURN, size=1.0)
     is_pair = isinstance(measured, PairSpread)

@@ -12,19 +12,6 @@ from strobe.core.tasks import Task
 from strobe.metrics.intervals import nothing
 from strobe.metrics.paired import LEVEL
 
-__all__ = [
-    "Earlier",
-    "History",
-    "HistoryStep",
-    "Score",
-    "earlier_of",
-    "lines_of",
-    "step_of",
-    "tests_of",
-    "with_earlier",
-]
-
-
 Score = ClassificationScore | DetectionScore | FlickerSets
 
 
@@ -151,11 +138,25 @@ def step_of(
     found = [None if other is None else tested.get((name, other)) for other in names]
     (since, clearly), (since_first, clearly_first), (since_best, clearly_best) = map(_told, found)
     return HistoryStep(
-        name=name, line=line, run=run, model=model, at=at, task=result.task, orig=orig, pmk=pmk, drop=drop,
-        since=since, clearly=clearly, since_first=since_first, clearly_first=clearly_first, since_best=since_best,
-        clearly_best=clearly_best, best=None if since_best is None else names[2], unscored=unscored or None,
+        name=name,
+        line=line,
+        run=run,
+        model=model,
+        at=at,
+        task=result.task,
+        orig=orig,
+        pmk=pmk,
+        drop=drop,
+        since=since,
+        clearly=clearly,
+        since_first=since_first,
+        clearly_first=clearly_first,
+        since_best=since_best,
+        clearly_best=clearly_best,
+        best=None if since_best is None else names[2],
+        unscored=unscored or None,
         flicker=flicker,
-    )  # fmt: skip
+    )
 
 
 def _told(comparison: Comparison | None) -> tuple[Estimate | None, str | None]:

@@ -12,8 +12,6 @@ from strobe.analyses.plan import Plan, ScoreOptions
 from strobe.core.dataset import Dataset
 from strobe.core.estimate import Estimate
 
-__all__ = ["Extremes", "MissingSets", "completed", "extreme_comparisons", "extremes"]
-
 
 class Extremes(NamedTuple):
     """The lowest and highest possible value of a figure over all sets, whatever the outcome of the missing sets."""

@@ -4,9 +4,9 @@ A field that only newer results have is optional and omitted if it is None (`met
 stay readable and unchanged.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from strobe.core.arrays import Bools, Floats
 from strobe.core.codec import LEFT_OUT, UNWRITTEN, Count, encode, written_as
 from strobe.core.estimate import Estimate, Missing
 from strobe.core.tasks import Task
+from strobe.metrics.intervals import nothing
 from strobe.metrics.temporal import Survival
 from strobe.studies.background.records import BackgroundScore
 from strobe.studies.detection.records import (
@@ -42,6 +43,7 @@ from strobe.studies.temporal.records import (
     TimeCurve,
     TypeSlice,
 )
+from strobe.studies.unlabelled.records import FlickerScore
 from strobe.studies.variants.records import MeanScore, VariantScore
 
 
@@ -259,3 +261,137 @@ class DetectionScore(DetectionResult):
     without: Floats = field(repr=False, compare=False, metadata=UNWRITTEN)
     first_wrong: Floats = field(repr=False, compare=False, metadata=UNWRITTEN)
     exact: str = field(default="", metadata=UNWRITTEN)
+
+
+M = TypeVar("M", bound=ModelResult | FlickerScore)
+
+
+@dataclass(frozen=True, slots=True)
+class Measure(Generic[M]):
+    """A measure: its name, its meaning, and the function that returns a model's figure.
+
+    `headline` puts it in the first table. `more_is_worse` is true if a larger figure is worse.
+
+    A `seldom` measure is omitted for a model that does not have it.
+    """
+
+    name: str
+    meaning: str
+    of: Callable[[M], Estimate]
+    headline: bool = True
+    seldom: bool = False
+    more_is_worse: bool = False
+
+
+CLASSIFICATION: tuple[Measure[ClassificationResult], ...] = (
+    Measure("acc_orig", "Share of anchors that are right.", lambda one: one.acc_orig),
+    Measure("acc_pmk", "Share of sets right on the anchor and on all members up to k.", lambda one: one.acc_pmk),
+    Measure(
+        "drop", "acc_orig − acc_pmk: right anchors whose set fails somewhere.", lambda one: one.drop, more_is_worse=True
+    ),
+    Measure(
+        "mean_frame", "Share of all frames that are right, each frame scored separately.", lambda one: one.mean_frame
+    ),
+    Measure(
+        "flip_rate",
+        "Share of pairs of neighbouring frames with different answers, right or wrong.",
+        lambda m: m.flip_rate,
+        more_is_worse=True,
+    ),
+    Measure(
+        "right_wrong_flip_rate",
+        "Share of pairs of neighbouring frames in which one is right and the other wrong.",
+        lambda one: one.right_wrong_flip_rate,
+        headline=False,
+        more_is_worse=True,
+    ),
+    Measure(
+        "confidence_swing",
+        "Largest minus smallest confidence in a set, on average.",
+        lambda one: one.confidence_swing,
+        headline=False,
+        more_is_worse=True,
+    ),
+    Measure(
+        "coverage",
+        "Share of frames answered with a class of the dataset; the others count as wrong.",
+        lambda one: one.coverage or nothing("every frame was answered with a class of the dataset"),
+        seldom=True,
+    ),
+)
+"""The measures of classifiers. If nothing can change (k = 0), acc_orig is called accuracy."""
+
+DETECTION: tuple[Measure[DetectionResult], ...] = (
+    Measure("map_orig", "Mean average precision (mAP) on the anchors.", lambda one: one.map_orig),
+    Measure(
+        "map_pmk",
+        "mAP on the worst frames: in each set, the frame up to k with the lowest AP.",
+        lambda one: one.map_pmk,
+    ),
+    Measure("drop", "map_orig − map_pmk: the loss on the worst frames.", lambda one: one.drop, more_is_worse=True),
+    Measure(
+        "localization_orig",
+        "map_orig with all classes merged: whether objects are found, whatever their class.",
+        lambda one: one.localization.map_orig,
+    ),
+    Measure(
+        "localization_pmk",
+        "map_pmk with all classes merged, and the worst frames chosen again.",
+        lambda one: one.localization.map_pmk,
+    ),
+    Measure(
+        "as_classifier_orig",
+        "Share of anchors whose most confident box has a right class.",
+        lambda one: one.as_classifier.acc_orig,
+        headline=False,
+    ),
+    Measure(
+        "as_classifier_pmk",
+        "Share of sets whose most confident boxes have a right class on the anchor and on all members up to k.",
+        lambda one: one.as_classifier.acc_pmk,
+        headline=False,
+    ),
+    Measure("coverage", "Share of frames with at least one box.", lambda one: one.as_classifier.coverage),
+)
+"""The measures of detectors. If nothing can change (k = 0), map_orig is called mAP."""
+
+
+FLICKER: tuple[Measure[FlickerScore], ...] = (
+    Measure(
+        "flicker",
+        "Share of sets in which some frame gets another answer than the anchor.",
+        lambda m: m.flicker,
+        more_is_worse=True,
+    ),
+    Measure("consistency", "Share of sets in which every frame gets the anchor's answer.", lambda m: m.consistency),
+    Measure(
+        "flip_rate",
+        "Share of pairs of neighbouring frames with different answers.",
+        lambda one: one.flip_rate,
+        more_is_worse=True,
+    ),
+    Measure(
+        "sure_flip_rate",
+        "Share of pairs of neighbouring frames with different answers, both with a high confidence.",
+        lambda one: one.sure_flip_rate,
+        more_is_worse=True,
+    ),
+)
+"""The measures of classifiers that need no label."""
+
+
+def flicker_figures(model: FlickerScore) -> dict[str, Estimate]:
+    """Return the figures that need no label, by measure name."""
+    return _figures(FLICKER, model, headline=False)
+
+
+def figures_of(model: ModelResult, *, headline: bool = False) -> dict[str, Estimate]:
+    """Return a model's figures by measure name; with `headline`, only the figures of the first table."""
+    if isinstance(model, ClassificationResult):
+        return _figures(CLASSIFICATION, model, headline)
+    return _figures(DETECTION, model, headline)
+
+
+def _figures(measures: tuple[Measure[M], ...], model: M, headline: bool) -> dict[str, Estimate]:
+    found = {one.name: (one, one.of(model)) for one in measures if one.headline or not headline}
+    return {name: value for name, (one, value) in found.items() if not one.seldom or value.value is not None}

@@ -6,7 +6,7 @@ The rules:
 - A class is right according to the dataset's label rule. "None of these", "cannot tell" and "too late" are answers.
   Each is a category of its own and counts as wrong.
 - An image is an anchor, or a member of a variant. An image shown as a control counts only as a control, and an image
-  shown for practice does not count.
+  shown for practice does not count. An answer that gives a set its label says nothing about people, and is left out.
 """
 
 from collections.abc import Sequence
@@ -20,10 +20,8 @@ from strobe.core.answers import ClassAnswers
 from strobe.core.arrays import Bools, Floats, Ints, Texts
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, printable
-from strobe.core.people import SAID, NameAnswer, latest_answers
+from strobe.core.people import LABEL, SAID, NameAnswer, latest_answers
 from strobe.core.variants import ANCHOR
-
-__all__ = ["CONTROL", "MEMBER", "PRACTICE", "NamingTable", "Said"]
 
 Said = Literal["class", "none", "unsure", "late"]
 
@@ -59,7 +57,8 @@ class NamingTable:
     @classmethod
     def of(cls, dataset: Dataset) -> "NamingTable":
         """Build the table from the dataset's answers, using only answers that count."""
-        row_of, latest = _judged_by(dataset), latest_answers(dataset.names)
+        row_of = _judged_by(dataset)
+        latest = latest_answers(answer for answer in dataset.names if answer.condition != LABEL)
         frame_ids = sorted((name for name in latest if name in row_of), key=row_of.__getitem__)
         people = sorted({person for name in frame_ids for person in latest[name]})
         column = {person: place for place, person in enumerate(people)}

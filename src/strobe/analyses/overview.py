@@ -1,21 +1,16 @@
 """Counts of a dataset's content: classes, offsets, frame types and rates, hints, review, and unreachable sets."""
 
 from collections import Counter
-from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.analyses.ceilings import Ceiling, MapCeiling
+from strobe.analyses.ceilings import ceiling
 from strobe.core.codec import encode
 from strobe.core.dataset import Dataset
 from strobe.core.derivation import Derivation, derive, latest_votes, reviewed
-from strobe.core.labels import space
-from strobe.core.projections import shipped_between
 from strobe.core.tables import Hints
-
-__all__ = ["ceiling", "ceiling_of", "map_ceiling_of", "overview"]
 
 
 def overview(dataset: Dataset) -> dict[str, Any]:
@@ -76,61 +71,6 @@ def overview(dataset: Dataset) -> dict[str, Any]:
         "review": _review(dataset, decided) if decided is not None else None,
         "ceiling": encode(ceiling(scored.labelled_sets()) if scored.labelled.any() else None),
     }
-
-
-def ceiling(dataset: Dataset, *, source: str = "ilsvrc-2012") -> Ceiling | None:
-    """Return the ceiling of a model with a shipped label space; None if no shipped map covers the dataset's classes."""
-    found = shipped_between(space(source), dataset.info.label_space)
-    return None if found is None else ceiling_of(dataset, source=source, childless=found.childless)
-
-
-def ceiling_of(dataset: Dataset, *, source: str, childless: Collection[int]) -> Ceiling:
-    """Return the upper bound for a model that has other classes.
-
-    It counts anchors and sets for which the model can give no right answer.
-
-    `childless` are the classes of the dataset for which `source` has no class; those that occur in the dataset's sets
-    are listed. A set is out of reach if its anchor or any member is out of reach.
-    """
-    reachable = np.ones(len(dataset.info.label_space), dtype=bool)
-    reachable[list(childless)] = False
-    can = np.zeros(len(dataset.frames), dtype=bool)
-    can[dataset.labels.frame[reachable[dataset.labels.label]]] = True
-    sets = dataset.sets
-    anchors = can[sets.anchor_frame]
-    judged = dataset.judged_frame
-    lost = np.bincount(sets.set[~can[judged]], minlength=dataset.n_sets) > 0
-    present = set(dataset.labels.label[np.isin(dataset.labels.frame, judged)].tolist())
-    return Ceiling(
-        source=source,
-        childless=tuple(dataset.info.label_space.names[place] for place in childless if place in present),
-        n=dataset.n_sets,
-        anchors_out_of_reach=int((~anchors).sum()),
-        sets_out_of_reach=int(lost.sum()),
-        acc_orig=float(anchors.mean()),
-        acc_pmk=float(1 - lost.mean()),
-    )
-
-
-def map_ceiling_of(dataset: Dataset, *, source: str, childless: Collection[int]) -> MapCeiling | None:
-    """Return the upper bound for a detector that lacks the classes `childless`; None if no object has such a class."""
-    boxes, sets = dataset.boxes, dataset.sets
-    if boxes is None:
-        return None
-    used = ~boxes.crowd & np.isin(boxes.frame, sets.frame)
-    out = used & np.isin(boxes.label, list(childless))
-    if not out.any():
-        return None
-    present, names = set(boxes.label[out].tolist()), dataset.info.label_space.names
-    anchored = np.unique(boxes.label[used & np.isin(boxes.frame, sets.anchor_frame)])
-    return MapCeiling(
-        source=source,
-        childless=tuple(names[place] for place in childless if place in present),
-        n_classes=len(anchored),
-        n_objects=int(used.sum()),
-        objects_out_of_reach=int(out.sum()),
-        map_orig=1.0 - float(np.isin(anchored, list(childless)).mean()) if len(anchored) else 0.0,
-    )
 
 
 def _n_tracks(dataset: Dataset, used: NDArray[Any]) -> int:

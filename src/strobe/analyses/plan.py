@@ -13,8 +13,6 @@ from strobe.core.estimate import Estimate
 from strobe.metrics.bootstrap import MOST_REPLICATES, REPLICATES, Bootstrap
 from strobe.metrics.intervals import INTERVALS, Grouping, Interval, effective_videos, one_group
 
-__all__ = ["AdjacentPairs", "HeadlinePlan", "Plan", "ScoreOptions", "Strips"]
-
 NOT_VIDEO = "the axis is not frame-offset: neighbours in time exist only there"
 
 

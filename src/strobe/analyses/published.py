@@ -193,6 +193,45 @@ def references_for(dataset: str, n_sets: int | None = None) -> tuple[Reference, 
     return tuple(out)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConditionRow:
+    """One printed row of the 2021 tables on review and on frame types, of a fine-tuned ResNet-152, in per cent.
+
+    The printed drop contradicts the accuracies in one row, so the drop is their difference. `n` is the printed number
+    of anchors, if any.
+    """
+
+    condition: str
+    acc_orig: float
+    acc_pm10: float
+    n: Count | None
+
+    @property
+    def drop(self) -> float:
+        """Return acc_orig − acc_pm10, in points."""
+        return self.acc_orig - self.acc_pm10
+
+
+def condition_rows(table: str, dataset: str) -> tuple[ConditionRow, ...]:
+    """Return the printed rows of a table (`review`, `frame types`) on a release. Empty for other data.
+
+    >>> [(row.condition, row.n) for row in condition_rows("frame types", "imagenet-vid-robust")][:2]
+    [('all frames', 1109), ('without I frames', 1104)]
+    >>> condition_rows("review", "my clips")
+    ()
+    """
+    return tuple(
+        ConditionRow(
+            condition=row["condition"],
+            acc_orig=float(row["acc_orig"]),
+            acc_pm10=float(row["acc_pm10"]),
+            n=int(row["anchors"]) if row["anchors"] else None,
+        )
+        for row in rows_of("review_and_frame_types_2021.csv")
+        if (row["table"], row["dataset"]) == (table, dataset)
+    )
+
+
 def detection_rows() -> Iterator[DetectionRow]:
     """Return the printed detection and localization figures on ImageNet-Vid-Robust, k = 10."""
     for row in rows_of("detection_2021.csv"):

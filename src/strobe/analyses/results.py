@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from strobe.analyses.comparison import Comparison
+from strobe.analyses.label_sample import named_sample
 from strobe.analyses.model_results import ModelResult
 from strobe.analyses.voting import ReviewResults
 from strobe.core.arrays import Ints
@@ -20,7 +21,7 @@ from strobe.core.estimate import Missing
 from strobe.studies.people.records import DrawnResults, PeopleResults
 from strobe.studies.temporal.records import OffsetError, Trend
 from strobe.studies.trainings.records import Trainings
-from strobe.studies.unlabelled.records import FlickerResults
+from strobe.studies.unlabelled.records import FlickerResults, LabelSample
 from strobe.studies.variants.records import Contrast, PreservedResults, Search, VariantFacts
 
 
@@ -30,7 +31,8 @@ class Cohort:
 
     `unlabelled_sets` lack a label, so no answer is right or wrong. `sets_without_votes` have no vote. Of these sets,
     `kept_without_votes` are scored as built, and the rest are excluded. `unreviewed_pairs` are candidates of scored
-    sets without a vote. `unreviewed_sets` are the sets reduced to their anchor because of such candidates.
+    sets without a vote. `unreviewed_sets` are the sets reduced to their anchor because of such candidates. `sample` is
+    the sample that the labels are from, if one was drawn.
     """
 
     n_sets: int
@@ -39,6 +41,7 @@ class Cohort:
     kept_without_votes: int = 0
     unreviewed_pairs: int = 0
     unreviewed_sets: int = 0
+    sample: LabelSample | None = None
 
     @classmethod
     def of(cls, dataset: Dataset, *, needs_labels: bool = True) -> "Cohort":
@@ -61,19 +64,21 @@ class Cohort:
             kept_without_votes=min(kept, scored.n_sets),
             unreviewed_pairs=unseen.pairs,
             unreviewed_sets=unseen.sets,
+            sample=sample.record() if dataset.samples and (sample := named_sample(dataset)) else None,
         )
 
     def cautions(self) -> tuple[str, ...]:
         """Return cautions about the figures; empty if every set was scored and reviewed.
 
-        >>> Cohort(n_sets=5, unlabelled_sets=1).cautions()
-        ('1 set without a label is excluded from every accuracy figure',)
+        >>> Cohort(n_sets=5, unlabelled_sets=1).cautions()  # doctest: +ELLIPSIS
+        ('1 set without a label is excluded from every accuracy figure; nothing records that the 5 sets with ...',)
         >>> Cohort(n_sets=3, sets_without_votes=9).cautions()  # doctest: +ELLIPSIS
         ('9 sets without any vote are excluded from every figure; strobe review export --unreviewed keep ...',)
         """
         notes = []
         if self.unlabelled_sets:
-            notes.append(f"{_excluded(self.unlabelled_sets, 'a label')} accuracy figure")
+            text = f"{_excluded(self.unlabelled_sets, 'a label')} accuracy figure"
+            notes.append(f"{text}; {_origin(self.n_sets, self.sample)}")
         if dropped := self.sets_without_votes - self.kept_without_votes:
             way = "strobe review export --unreviewed keep includes them"
             notes.append(f"{_excluded(dropped, 'any vote')} figure; {way}")
@@ -97,6 +102,21 @@ def _count(dataset: Dataset, name: str) -> int:
     return found if isinstance(found, int) and found > 0 else 0
 
 
+def _origin(n_sets: int, sample: LabelSample | None) -> str:
+    """Return what is known about the origin of the labels, if only some sets have one."""
+    if sample is None:
+        return (
+            f"nothing records that the {n_sets:,} sets with a label were drawn at random, so accuracy describes these "
+            "sets only"
+        )
+    if sample.design == "random":
+        return f"the {sample.named:,} sets with a label were drawn at random (seed {sample.seed})"
+    return (
+        f"the {sample.named:,} sets with a label were drawn by a plan that prefers some sets, so their accuracy is not "
+        "that of all sets; strobe score estimates it for all sets"
+    )
+
+
 def _excluded(n: int, lacks: str) -> str:
     return f"{n} set{'' if n == 1 else 's'} without {lacks} {'is' if n == 1 else 'are'} excluded from every"
 
@@ -110,7 +130,8 @@ class DatasetFacts:
 
     `n_sets` counts the scored sets; for classifiers these have a label. `combine` is present if the dataset has
     variants, and `kinds` (of the anchors' sources) if not all sources are videos. Sets that are not scored are counted
-    as in `strobe.analyses.results.Cohort`; a count of zero is omitted.
+    as in `strobe.analyses.results.Cohort`; a count of zero is omitted. `labels` is present if the labels are from a
+    sample and accuracy is estimated for all sets.
     """
 
     name: str
@@ -129,14 +150,19 @@ class DatasetFacts:
     unlabelled_sets: Count | None = field(default=None, metadata=LEFT_OUT)
     sets_without_votes: Count | None = field(default=None, metadata=LEFT_OUT)
     kept_without_votes: Count | None = field(default=None, metadata=LEFT_OUT)
+    labels: LabelSample | None = field(default=None, metadata=LEFT_OUT)
 
     def cautions(self) -> tuple[str, ...]:
         """Cautions about the figures; empty if every set was scored and reviewed."""
-        left_out = {name: getattr(self, name) or 0 for name in LEFT_OUT_COUNTS}
-        return Cohort(n_sets=self.n_sets, **left_out).cautions()
+        left_out: dict[str, Any] = {name: getattr(self, name) or 0 for name in LEFT_OUT_COUNTS}
+        if self.labels is None:
+            return Cohort(n_sets=self.n_sets, **left_out).cautions()
+        others = Cohort(n_sets=self.n_sets, **left_out | {"unlabelled_sets": 0}).cautions()
+        part = f"figures other than acc_orig, acc_pmk, drop and their curve are of these {self.labels.named:,} sets"
+        return self.labels.sentence(), *([part] if self.labels.design == "planned" else []), *others
 
 
-LEFT_OUT_COUNTS = tuple(one.name for one in fields(Cohort) if one.name != "n_sets")
+LEFT_OUT_COUNTS = tuple(one.name for one in fields(Cohort) if one.name not in ("n_sets", "sample"))
 """The fields of DatasetFacts that count excluded sets."""
 
 

@@ -6,8 +6,6 @@ from strobe.core.answers import BoxAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import expect
 
-__all__ = ["suggested_boxes"]
-
 Corners = tuple[int, int, int, int]
 
 

@@ -9,8 +9,6 @@ from strobe.core.dataset import Dataset
 from strobe.core.tables import Sets
 from strobe.core.variants import Variant, Variants
 
-__all__ = ["WORST", "overall"]
-
 WORST = "worst"
 """The name of the one variant of a merged view."""
 

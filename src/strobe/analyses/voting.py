@@ -20,11 +20,6 @@ from strobe.core.records import DECISIONS, Verdict
 from strobe.metrics.agreement import fleiss_kappa, rating_counts
 from strobe.metrics.intervals import clopper_pearson
 
-__all__ = [
-    "LEAST_SECONDS", "PairVotes", "Ratings", "ReviewResults", "Reviewer", "against", "asked", "control_answers",
-    "is_alone", "ratings_of", "review_results", "reviewers", "too_quick", "warnings",
-]  # fmt: skip
-
 LEAST_SECONDS, LEAST_MORE = 0.4, 0.1
 """The shortest plausible time for a decision on two images, and for each further image of a set.
 

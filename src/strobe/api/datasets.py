@@ -8,8 +8,6 @@ from strobe.api.words import in_python
 from strobe.core.dataset import Dataset
 from strobe.core.labels import LabelSpace
 
-__all__ = ["example_dataset", "load_dataset", "save_dataset"]
-
 
 @in_python
 def load_dataset(path: str | Path, *, reviewed: bool = True, videos: str | Path | None = None) -> Dataset:

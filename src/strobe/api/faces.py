@@ -4,7 +4,6 @@ They add a short repr, an HTML table for notebooks, `to_frame()` and `plot()` to
 matplotlib are imported only when these methods are called (ADR 18).
 """
 
-import html
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -13,17 +12,15 @@ from typing import Any, Literal, overload
 
 from strobe.analyses.comparison import Comparison
 from strobe.analyses.early import STOPPED
-from strobe.analyses.measures import figures_of
-from strobe.analyses.model_results import ClassificationScore, DetectionScore
-from strobe.analyses.per_set import ModelSets
+from strobe.analyses.model_results import ClassificationScore, DetectionScore, figures_of
 from strobe.analyses.results import DatasetFacts, Results
+from strobe.analyses.scoring import ModelSets
+from strobe.api.html_tables import html_table
 from strobe.core.codec import UNWRITTEN
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, UnknownName, printable
 from strobe.core.estimate import Estimate
 from strobe.core.late import require
-
-__all__ = ["ClassifierScore", "Comparisons", "DetectorScore", "Evaluated", "html_table", "shown", "warn_of"]
 
 Part = Literal["headline", "curve", "class", "offset", "set"]
 
@@ -137,12 +134,18 @@ class ClassifierScore(_Face, ClassificationScore):
             "headline": [{"measure": name, **_row(found)} for name, found in figures_of(self).items()],
             "curve": [{"k": at.k, **_row(at.acc, "acc"), **_row(at.drop, "drop"), "n": at.acc.n} for at in self.curve],
             "class": [
-                {"label": one.label, "name": one.name, **_row(one.acc_orig, "acc_orig"), **_row(one.acc_pmk, "acc_pmk"),
-                 **_row(one.drop, "drop"), "n": one.acc_orig.n}
+                {
+                    "label": one.label,
+                    "name": one.name,
+                    **_row(one.acc_orig, "acc_orig"),
+                    **_row(one.acc_pmk, "acc_pmk"),
+                    **_row(one.drop, "drop"),
+                    "n": one.acc_orig.n,
+                }
                 for one in self.per_class
             ],
             "offset": [{"offset": one.offset, **_row(one.error, "error"), "n": one.error.n} for one in self.per_offset],
-        }  # fmt: skip
+        }
 
     def plot(self, what: Literal["curve", "offset", "class"] = "curve", *, ax: Any = None) -> Any:
         """Plot the score.
@@ -172,9 +175,12 @@ class ClassifierScore(_Face, ClassificationScore):
         if what != "curve":
             raise UnknownName("plot", what, ["curve", "offset", "class"], hint="the plots are curve, offset, class")
         return axes.lines_on(
-            ax, self.model, [(at.k, at.acc) for at in self.curve],
-            xlabel="k: the anchor and every frame within k must be right", ylabel="accuracy",
-        )  # fmt: skip
+            ax,
+            self.model,
+            [(at.k, at.acc) for at in self.curve],
+            xlabel="k: the anchor and every frame within k must be right",
+            ylabel="accuracy",
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -199,11 +205,17 @@ class DetectorScore(_Face, DetectionScore):
             "headline": [{"measure": name, **_row(found)} for name, found in figures_of(self).items()],
             "curve": [{"k": at.k, **_row(at.map, "map"), "n": at.map.n} for at in self.curve],
             "class": [
-                {"label": one.label, "name": one.name, **_row(one.ap_orig, "ap_orig"), **_row(one.ap_pmk, "ap_pmk"),
-                 **_row(one.drop, "drop"), "n": one.ap_orig.n}
+                {
+                    "label": one.label,
+                    "name": one.name,
+                    **_row(one.ap_orig, "ap_orig"),
+                    **_row(one.ap_pmk, "ap_pmk"),
+                    **_row(one.drop, "drop"),
+                    "n": one.ap_orig.n,
+                }
                 for one in self.per_class
             ],
-        }  # fmt: skip
+        }
 
     def plot(self, what: Literal["curve", "class"] = "curve", *, ax: Any = None) -> Any:
         """Plot the score.
@@ -227,9 +239,12 @@ class DetectorScore(_Face, DetectionScore):
         if what != "curve":
             raise UnknownName("plot", what, ["curve", "class"], hint="the plots of a detector are curve, class")
         return axes.lines_on(
-            ax, self.model, [(at.k, at.map) for at in self.curve], ylabel="mAP",
+            ax,
+            self.model,
+            [(at.k, at.map) for at in self.curve],
+            ylabel="mAP",
             xlabel="k: on the worst frame within k of each anchor",
-        )  # fmt: skip
+        )
 
 
 @overload
@@ -305,10 +320,16 @@ class Comparisons(tuple[Comparison, ...]):
 
     def _repr_html_(self) -> str:
         rows = [
-            [one.metric, one.a, one.b, _text(one.difference), "—" if one.p_holm is None else f"{one.p_holm:.3g}",
-             one.sentence]
+            [
+                one.metric,
+                one.a,
+                one.b,
+                _text(one.difference),
+                "—" if one.p_holm is None else f"{one.p_holm:.3g}",
+                one.sentence,
+            ]
             for one in self
-        ]  # fmt: skip
+        ]
         columns = ["measure", "a", "b", "a − b, points", "p (Holm)", "in words"]
         return html_table(columns, rows, notes=self._cautions())
 
@@ -317,12 +338,22 @@ class Comparisons(tuple[Comparison, ...]):
         pandas = require("pandas", what="to_frame()", extra="frames")
         return pandas.DataFrame(
             [
-                {"measure": one.metric, "a": one.a, "b": one.b, **_row(one.difference, "difference"),
-                 "n_sets": one.n_sets, "only_a": one.only_a, "only_b": one.only_b, "test": one.test, "p": one.p,
-                 "p_holm": one.p_holm, "sentence": one.sentence}
+                {
+                    "measure": one.metric,
+                    "a": one.a,
+                    "b": one.b,
+                    **_row(one.difference, "difference"),
+                    "n_sets": one.n_sets,
+                    "only_a": one.only_a,
+                    "only_b": one.only_b,
+                    "test": one.test,
+                    "p": one.p,
+                    "p_holm": one.p_holm,
+                    "sentence": one.sentence,
+                }
                 for one in self
             ]
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -390,28 +421,18 @@ class Evaluated:
         pandas = require("pandas", what="to_frame()", extra="frames")
         return pandas.concat([one.to_frame(what) for one in self.scores.values()], ignore_index=True)
 
+    def to_latex(self) -> str:
+        """Return the headline figures of all models as LaTeX tables with intervals, for a paper.
+
+        Raises:
+            StrobeError: No model has a result.
+        """
+        from strobe.report.latex import latex_tables
+
+        return latex_tables(self.results)
+
     def plot(self, what: Literal["curve", "offset"] = "curve", *, ax: Any = None) -> Any:
         """Plot every model on the same axes and return the axes."""
         for one in self.scores.values():
             ax = one.plot(what, ax=ax)  # type: ignore[arg-type]  # a detector raises an error for plots that it does not have
         return ax
-
-
-def html_table(
-    columns: Sequence[str], rows: Sequence[Sequence[str]], *, caption: str = "", notes: Sequence[str] = ()
-) -> str:
-    """Return a small HTML table for a notebook. All text is escaped.
-
-    >>> html_table(["a<b"], [["1"]])
-    '<table><thead><tr><th>a&lt;b</th></tr></thead><tbody><tr><td>1</td></tr></tbody></table>'
-    """
-    if any(len(row) != len(columns) for row in rows):
-        raise InvalidValue("html_table: expected one cell for every column in each row")
-
-    def cells(tag: str, row: Sequence[str]) -> str:
-        return "<tr>" + "".join(f"<{tag}>{html.escape(printable(cell, limit=400))}</{tag}>" for cell in row) + "</tr>"
-
-    top = f'<caption style="text-align:left">{html.escape(printable(caption))}</caption>' if caption else ""
-    below = "".join(f"<div>{html.escape(printable(note))}</div>" for note in notes)
-    body = "".join(cells("td", row) for row in rows)
-    return f"<table>{top}<thead>{cells('th', columns)}</thead><tbody>{body}</tbody></table>{below}"

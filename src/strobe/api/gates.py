@@ -9,7 +9,7 @@ from strobe.analyses.gate import DEFAULT, FailOn, Gate, Limit, Unsure
 from strobe.analyses.gate_plan import GatePlan
 from strobe.analyses.history import History
 from strobe.analyses.plan import ScoreOptions
-from strobe.api.faces import html_table
+from strobe.api.html_tables import html_table
 from strobe.api.words import in_python, watching
 from strobe.core.late import require
 from strobe.core.ports import Progress
@@ -19,8 +19,6 @@ from strobe.workflows.gate import GateOptions
 from strobe.workflows.gate import gate as run_gate
 from strobe.workflows.gate import plan_gate as run_plan
 from strobe.workflows.history import history as run_history
-
-__all__ = ["Checkpoints", "GatePlans", "Gated", "gate", "history", "plan_gate"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -67,18 +65,27 @@ class Checkpoints(History):
         pandas = require("pandas", what="to_frame()", extra="frames")
         rows = [
             {
-                "step": one.name, "line": one.line, "run": one.run, "model": one.model, "at": one.at,
-                "orig": one.orig.value, "pmk": one.pmk.value, "pmk_low": one.pmk.low, "pmk_high": one.pmk.high,
-                "drop": one.drop.value, **({} if one.flicker is None else {"flicker": one.flicker.value}),
+                "step": one.name,
+                "line": one.line,
+                "run": one.run,
+                "model": one.model,
+                "at": one.at,
+                "orig": one.orig.value,
+                "pmk": one.pmk.value,
+                "pmk_low": one.pmk.low,
+                "pmk_high": one.pmk.high,
+                "drop": one.drop.value,
+                **({} if one.flicker is None else {"flicker": one.flicker.value}),
                 "since": None if one.since is None else one.since.value,
                 "clearly": one.clearly or "",
                 "since_first": None if one.since_first is None else one.since_first.value,
                 "clearly_first": one.clearly_first or "",
                 "since_best": None if one.since_best is None else one.since_best.value,
-                "clearly_best": one.clearly_best or "", "best": one.best or "",
+                "clearly_best": one.clearly_best or "",
+                "best": one.best or "",
             }
             for one in self.steps
-        ]  # fmt: skip
+        ]
         return pandas.DataFrame(rows)
 
     def plot(self) -> Any:
@@ -144,17 +151,25 @@ def gate(
     False
     """
     rules: tuple[tuple[Literal["max_loss", "min", "max"], Mapping[str, float] | None], ...] = (
-        ("max_loss", max_loss), ("min", min), ("max", max),
-    )  # fmt: skip
+        ("max_loss", max_loss),
+        ("min", min),
+        ("max", max),
+    )
     limits = [
         Limit(kind=kind, measure=name, value=value) for kind, said in rules for name, value in (said or {}).items()
     ]
     request = GateOptions(
-        limits=tuple(limits), model=model, against=_paths(against),
+        limits=tuple(limits),
+        model=model,
+        against=_paths(against),
         baselines=(baseline,) if isinstance(baseline, str) else tuple(baseline or ()),
-        fail_on=fail_on, unsure=unsure, options=ScoreOptions(k=k), dataset=None if dataset is None else Path(dataset),
-        subset=None if videos is None else Path(videos), allow_missing=allow_missing,
-    )  # fmt: skip
+        fail_on=fail_on,
+        unsure=unsure,
+        options=ScoreOptions(k=k),
+        dataset=None if dataset is None else Path(dataset),
+        subset=None if videos is None else Path(videos),
+        allow_missing=allow_missing,
+    )
     found = run_gate(Path(run), request, watching(False))
     return Gated(**{one.name: getattr(found, one.name) for one in fields(found)})
 
@@ -259,8 +274,13 @@ def history(
     [0.625, 0.375]
     """
     timeline = run_history(
-        [Path(run) for run in runs], models=models, order=order, options=ScoreOptions(k=k),
-        subset=None if videos is None else Path(videos), allow_missing=allow_missing,
-        dataset_path=None if dataset is None else Path(dataset), progress=watching(progress),
-    )  # fmt: skip
+        [Path(run) for run in runs],
+        models=models,
+        order=order,
+        options=ScoreOptions(k=k),
+        subset=None if videos is None else Path(videos),
+        allow_missing=allow_missing,
+        dataset_path=None if dataset is None else Path(dataset),
+        progress=watching(progress),
+    )
     return Checkpoints(**{one.name: getattr(timeline, one.name) for one in fields(timeline)})

@@ -24,8 +24,6 @@ from strobe.formats.read_detections import match_detections, task_of_file
 from strobe.formats.read_predictions import match_predictions
 from strobe.workflows.score import InMemoryModel
 
-__all__ = ["answers_of"]
-
 _CORNERS = ("x0", "y0", "x1", "y1")
 _KEYS = ("frame", "frame_id", "key", "image_id")
 
@@ -56,15 +54,29 @@ def answers_of(
     if isinstance(raw, RawDetections):
         absent = "unscored" if options.allow_missing else options.absent
         boxes = match_detections(
-            raw, dataset, path=label, name=name or "model", source_space=space, box_format=options.box_format,
-            box_units=options.box_units, absent=absent, ignore_extra=options.ignore_extra,
-        )  # fmt: skip
+            raw,
+            dataset,
+            path=label,
+            name=name or "model",
+            source_space=space,
+            box_format=options.box_format,
+            box_units=options.box_units,
+            absent=absent,
+            ignore_extra=options.ignore_extra,
+        )
         facts = {"space": boxes.source_space, **out_of_reach(dataset, boxes.childless)}
         return InMemoryModel(name=name or "model", task=Task.DETECTION, answers=boxes.answers, facts=facts)
     matched = match_predictions(
-        raw, dataset, path=label, name=name or "model", kind=options.kind, source_space=space, merge=options.merge,
-        allow_missing=options.allow_missing, ignore_extra=options.ignore_extra,
-    )  # fmt: skip
+        raw,
+        dataset,
+        path=label,
+        name=name or "model",
+        kind=options.kind,
+        source_space=space,
+        merge=options.merge,
+        allow_missing=options.allow_missing,
+        ignore_extra=options.ignore_extra,
+    )
     facts = {"kind": matched.kind, "space": matched.source_space, **out_of_reach(dataset, matched.childless)}
     return InMemoryModel(name=name or "model", task=Task.CLASSIFICATION, answers=matched.answers, facts=facts)
 
@@ -205,17 +217,26 @@ def _of_boxes(names: list[str], values: Sequence[Any]) -> RawDetections:
 
 
 def _coded(
-    frame: Sequence[Any], labels: Sequence[Any], box: NDArray[np.float64], score: NDArray[np.float64],
+    frame: Sequence[Any],
+    labels: Sequence[Any],
+    box: NDArray[np.float64],
+    score: NDArray[np.float64],
     answered: list[Any] | None,
-) -> RawDetections:  # fmt: skip
+) -> RawDetections:
     image_names = list(dict.fromkeys([*(answered or ()), *frame]))
     words = list(dict.fromkeys(labels))
     image_place, word_place = ({one: place for place, one in enumerate(many)} for many in (image_names, words))
     return RawDetections(
         image=np.array([image_place[one] for one in frame], dtype=np.int64),
         label=np.array([word_place[one] for one in labels], dtype=np.int64),
-        box=box, score=score, image_names=image_names, words=words, is_xywh=False, unit="row", answered=answered,
-    )  # fmt: skip
+        box=box,
+        score=score,
+        image_names=image_names,
+        words=words,
+        is_xywh=False,
+        unit="row",
+        answered=answered,
+    )
 
 
 def _of_frame(table: Any, classes: LabelSpace) -> RawPredictions | RawDetections:

@@ -17,12 +17,9 @@ from strobe.core.labels import LabelSpace
 from strobe.core.ports import Progress
 
 if TYPE_CHECKING:
-    from strobe.build.camera_path import CameraOptions
-    from strobe.build.hints import DropRules
-    from strobe.build.index import Limits
+    from strobe.build.options import CameraOptions, DropRules, Limits
     from strobe.synthetic.world import WorldOptions
 
-__all__ = ["build", "simulate", "synthesize"]
 
 Paths = str | Path | Sequence[str | Path]
 
@@ -79,8 +76,8 @@ def build(
         store: How frames are stored: zstd (default), png and webp are lossless. jpeg changes pixels.
         reference: Store no frames. They are decoded from the videos when a model runs.
         hints: Compute hints for reviewers (blur, motion, scene cuts, …).
-        drop: Rules that exclude members by their hints (`strobe.build.hints.DropRules`).
-        limits: The largest video accepted (`strobe.build.index.Limits`).
+        drop: Rules that exclude members by their hints (`strobe.build.options.DropRules`).
+        limits: The largest video accepted (`strobe.build.options.Limits`).
         name: The dataset's name. Default: the name of the folder.
         licence: The licence of the videos, stored in dataset.json.
         strict: Write nothing if any video cannot be used.
@@ -96,12 +93,10 @@ def build(
     >>> import strobe
     >>> dataset = strobe.build("videos/", "data/", labels={"cat.mp4": "cat"}, k=10)  # doctest: +SKIP
     """
-    from strobe.build.hints import DropRules
-    from strobe.build.index import Limits
     from strobe.build.labels import LabelRow
-    from strobe.build.sample import AnchorOptions
-    from strobe.workflows.build import BuildOptions
+    from strobe.build.options import AnchorOptions, DropRules, Limits
     from strobe.workflows.build import build as run
+    from strobe.workflows.options import BuildOptions
 
     rows: Path | list[LabelRow] | None = None
     if isinstance(labels, Mapping):
@@ -111,17 +106,29 @@ def build(
         rows = Path(labels)
     sampling = AnchorOptions(k=k, window_ms=window_ms, anchors_per_video=anchors_per_video, every=every, seed=seed)
     done = run(
-        _files(videos), Path(out),
+        _files(videos),
+        Path(out),
         BuildOptions(
             sampling=sampling,
-            labels=rows, label=_several(label), boxes=None if boxes is None else Path(boxes),
-            anchors=None if anchors is None else Path(anchors), label_space=space_given(label_space),
-            label_source=label_source, unlabelled=unlabelled, store=store, reference=reference, hints=hints,
-            drop=drop or DropRules(), limits=limits or Limits(), name=name, licence=licence, strict=strict,
+            labels=rows,
+            label=_several(label),
+            boxes=None if boxes is None else Path(boxes),
+            anchors=None if anchors is None else Path(anchors),
+            label_space=space_given(label_space),
+            label_source=label_source,
+            unlabelled=unlabelled,
+            store=store,
+            reference=reference,
+            hints=hints,
+            drop=drop or DropRules(),
+            limits=limits or Limits(),
+            name=name,
+            licence=licence,
+            strict=strict,
             workers=workers,
         ),
         progress=watching(progress),
-    )  # fmt: skip
+    )
     return _made(out, done.problems)
 
 
@@ -158,7 +165,7 @@ def simulate(
         label_space: A shipped label space, e.g. ilsvrc-2012. Default: the classes in the labels.
         sets_per_photo: Clips per photo.
         k: Frames before and after the anchor. Ignored if `camera` is given.
-        camera: The camera's motion and sensor effects (`strobe.build.camera_path.CameraOptions`), including k.
+        camera: The camera's motion and sensor effects (`strobe.build.options.CameraOptions`), including k.
         seed: Seed of the camera paths and the noise.
         name: The dataset's name. Default: the name of the folder.
         licence: The licence of the photos, stored in dataset.json.
@@ -181,20 +188,28 @@ def simulate(
     ...     strobe.simulate(f"{tmp}/photos", f"{tmp}/data", k=1).n_sets
     1
     """
-    from strobe.build.camera_path import CameraOptions
-    from strobe.workflows.simulate import SimulateOptions
+    from strobe.build.options import CameraOptions
+    from strobe.workflows.options import SimulateOptions
     from strobe.workflows.simulate import simulate as run
 
     done = run(
-        _several_paths(photos), Path(out),
+        _several_paths(photos),
+        Path(out),
         SimulateOptions(
-            camera=camera or CameraOptions(k=k), labels=None if labels is None else Path(labels),
-            label=_several(label), boxes=None if boxes is None else Path(boxes),
-            masks=None if masks is None else Path(masks), label_space=label_space, sets_per_photo=sets_per_photo,
-            seed=seed, name=name, licence=licence, workers=workers,
+            camera=camera or CameraOptions(k=k),
+            labels=None if labels is None else Path(labels),
+            label=_several(label),
+            boxes=None if boxes is None else Path(boxes),
+            masks=None if masks is None else Path(masks),
+            label_space=label_space,
+            sets_per_photo=sets_per_photo,
+            seed=seed,
+            name=name,
+            licence=licence,
+            workers=workers,
         ),
         progress=watching(progress),
-    )  # fmt: skip
+    )
     return _made(out, done.problems)
 
 

@@ -8,7 +8,7 @@ and cache as the command line.
 import tempfile
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,6 +18,7 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, expect, printable, without_name
 from strobe.core.labels import LabelSpace
 from strobe.core.ports import Classifier, Detector, Progress
+from strobe.engine.running import Running
 
 if TYPE_CHECKING:
     from strobe.api.faces import Evaluated
@@ -25,56 +26,8 @@ if TYPE_CHECKING:
     from strobe.models.plan import ImagePlan
     from strobe.models.requested import RequestedModel
 
-__all__ = ["Running", "evaluate", "load_model", "predict"]
 
 Transform = Callable[[Any], Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Running:
-    """How models run. Each field is the command-line option of the same name (see `strobe predict --help-all`).
-
-    >>> import strobe
-    >>> running = strobe.Running(device="cpu", batch_size=8, offline=True)
-    >>> running.device, running.precision
-    ('cpu', 'auto')
-    """
-
-    device: str = "auto"
-    batch_size: int | None = None
-    precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
-    image_size: int | None = None
-    workers: int | None = None
-    merge: Literal["max", "mean", "sum"] = "max"
-    decode: Literal["cpu", "device"] = "cpu"
-    deterministic: bool = False
-    trust: bool = False
-    offline: bool = False
-    retry_errors: bool = False
-    stop_early: bool = False
-    backend: Literal["torch", "onnxruntime"] = "torch"
-    compile: bool = False
-    engine: str = "local"
-    actors: int | None = None
-    actor_cores: int | None = None
-    actor_gpus: float | None = None
-
-    def options(self) -> "PredictOptions":
-        """Return the options as the record that the workflows take."""
-        from strobe.engine.executors import ExecutorOptions
-        from strobe.engine.prediction import PredictOptions
-        from strobe.models.options import LoadOptions
-
-        engine = ExecutorOptions.of(self.engine, actors=self.actors, cores=self.actor_cores, gpus=self.actor_gpus)
-        load = LoadOptions(
-            device=self.device, batch_size=self.batch_size, precision=self.precision, image_size=self.image_size,
-            deterministic=self.deterministic, trust=self.trust, offline=self.offline, backend=self.backend,
-            compile=self.compile,
-        )  # fmt: skip
-        return PredictOptions(
-            load=load, merge=self.merge, workers=self.workers, decode=self.decode, retry_errors=self.retry_errors,
-            stop_early=self.stop_early, engine=engine,
-        )  # fmt: skip
 
 
 @in_python
@@ -101,7 +54,7 @@ def load_model(name: str, *, running: Running | None = None) -> Classifier | Det
     """
     from strobe.models.registry import load_model as load
 
-    return load(name, (running or Running()).options().load)
+    return load(name, (running or Running()).loading())
 
 
 @in_python
@@ -289,9 +242,15 @@ def evaluate(
         options=ScoreOptions(k=k, interval=interval, seed=seed), merge=prediction.merge, subset=subset
     )
     done = run(
-        sources, requested, Path(out), prediction=prediction, request=request, progress=watching(progress),
-        with_report=report, videos=VideoOptions(every=every, label_space=space_given(label_space)),
-    )  # fmt: skip
+        sources,
+        requested,
+        Path(out),
+        prediction=prediction,
+        request=request,
+        progress=watching(progress),
+        with_report=report,
+        videos=VideoOptions(every=every, label_space=space_given(label_space)),
+    )
     for problem in done.skipped:
         warnings.warn(f"skipped: {problem}", stacklevel=3)
     sets = {score.model: score for score in done.sets}
@@ -302,9 +261,14 @@ def evaluate(
     for score in scores.values():
         warn_of(score, done.results.dataset)
     return Evaluated(
-        run=Path(out), scores=scores, results=done.results, report=done.report, no_report=done.no_report,
-        failed={score.name: _why(score) for score in done.failed}, left_out=done.left_out,
-    )  # fmt: skip
+        run=Path(out),
+        scores=scores,
+        results=done.results,
+        report=done.report,
+        no_report=done.no_report,
+        failed={score.name: _why(score) for score in done.failed},
+        left_out=done.left_out,
+    )
 
 
 def _why(outcome: "PredictOutcome") -> str:

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from strobe.studies.detection.records import DetectionOptions
     from strobe.workflows.score import ScoredRun
 
-__all__ = ["compare", "load_predictions", "report", "results", "score"]
 
 Kind = Literal["auto", "logits", "probabilities", "labels"]
 Interval = Literal["auto", "clopper-pearson"]
@@ -359,9 +358,12 @@ def _files(
     from strobe.formats.bring import FileOptions
 
     return FileOptions(
-        kind=kind, merge=merge, allow_missing=allow_missing, ignore_extra=ignore_extra,
+        kind=kind,
+        merge=merge,
+        allow_missing=allow_missing,
+        ignore_extra=ignore_extra,
         absent="empty" if empty_frames else "error",
-    )  # fmt: skip
+    )
 
 
 def _scored(

@@ -2,88 +2,90 @@
 
 import functools
 import inspect
-import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, get_args
 
 from strobe.core.dataset import Dataset
-from strobe.core.errors import StrobeError, printable
+from strobe.core.errors import StrobeError, flag, options_written, printable
 from strobe.core.labels import LabelSpace
+from strobe.core.late import load
+from strobe.core.options import options_of
 from strobe.core.ports import Progress, Silent
-
-__all__ = ["in_python", "opened", "root_of", "space_given", "watching"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_FLAG = re.compile(r"--([a-z][a-z0-9-]*)(?: ([A-Za-z0-9][\w.:-]*))?")
-_SWITCHES = {"allow-missing", "ignore-extra", "empty-frames", "trust", "offline", "deterministic", "reference",
-             "unlabelled", "strict", "clean-anchor", "retry-errors"}  # fmt: skip
-_VALUES = {
-    "kind",
-    "space",
-    "box-space",
-    "box-format",
-    "box-units",
-    "decode",
-    "device",
-    "precision",
-    "merge",
-    "label-space",
-    "subset",
+_RECORDS = {
+    "CameraOptions": "strobe.build.options:CameraOptions",
+    "DropRules": "strobe.build.options:DropRules",
+    "Limits": "strobe.build.options:Limits",
+    "WorldOptions": "strobe.synthetic.world:WorldOptions",
 }
-_OTHER = {"subset": "videos", "window": "window_ms", "box-space": "space", "empty-frames": "empty_frames"}
+"""The option records that functions take and that are imported late."""
+
+_OTHER = {
+    "box_space": "space",
+    "model": "models",
+    "no_hints": "hints=False",
+    "plan": "plan_gate",
+    "subset": "videos",
+    "window": "window_ms",
+}
+"""The arguments that have another name than their flag."""
 
 
 def in_python(function: Callable[P, R]) -> Callable[P, R]:
-    """Wrap the function so that its errors name Python arguments: `--allow-missing` becomes `allow_missing=True`."""
-
-    known = _arguments(function)
+    """Wrap the function so that its messages name Python arguments, such as `allow_missing=True`."""
+    known = functools.cache(lambda: arguments(function))
 
     @functools.wraps(function)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
-        try:
+        with options_written(lambda name, value: argument(name, value, known())):
             return function(*args, **kwargs)
-        except StrobeError as error:
-            error.args = (python_words(str(error), known),)
-            raise
 
     return wrapped
 
 
-def _arguments(function: Callable[..., Any]) -> frozenset[str]:
-    """Return the names of a function's arguments and of the fields of its records, such as `Running.decode`."""
-    parameters = inspect.signature(function).parameters
-    kinds = [kind for one in parameters.values() for kind in (one.annotation, *get_args(one.annotation))]
-    inside = {field.name for kind in kinds if isinstance(kind, type) and is_dataclass(kind) for field in fields(kind)}
-    return frozenset(parameters) | inside
+def arguments(function: Callable[..., Any]) -> dict[str, str]:
+    """Return where the arguments of a function are: by name, and the fields of its records, as `running.decode`."""
+    found = {function.__name__: function.__name__}
+    for name, parameter in inspect.signature(function).parameters.items():
+        said = parameter.annotation
+        late = _RECORDS.get(said.partition(" ")[0]) if isinstance(said, str) else None
+        kinds = [load(late)] if late else [kind for kind in (said, *get_args(said)) if is_dataclass(kind)]
+        for kind in kinds:
+            flags = {field: option.option.strip("-").replace("-", "_") for field, option in options_of(kind).items()}
+            found |= {flags.get(field.name, field.name): f"{name}.{field.name}" for field in fields(kind)}
+    return found | {name: name for name in inspect.signature(function).parameters}
 
 
-def python_words(text: str, known: Collection[str]) -> str:
-    """Replace flags in a command-line message by the arguments in `known`. Other flags stay flags.
+def argument(name: str, value: str | None, known: Mapping[str, str]) -> str:
+    """Return how Python sets an option. `known` has the function's arguments. Other options stay flags.
 
-    >>> arguments = ("allow_missing", "kind", "k")
-    >>> python_words("score it with --allow-missing; or declare --kind logits; --k: expected 0 to 9", arguments)
-    'score it with allow_missing=True; or declare kind="logits"; k: expected 0 to 9'
-    >>> python_words("pass --box-format xyxy", arguments)
-    'pass --box-format xyxy on the command line'
+    >>> known = {"kind": "kind", "max_loss": "max_loss", "trust": "running.trust"}
+    >>> argument("kind", "logits", known), argument("trust", "True", known), argument("max_loss", "acc_pmk=1", known)
+    ('kind="logits"', 'running.trust=True', 'max_loss={"acc_pmk": 1}')
+    >>> argument("box_format", "xyxy", known)
+    '--box-format xyxy on the command line'
     """
-
-    def argument(match: re.Match[str]) -> str:
-        flag, value = match[1], match[2]
-        name = _OTHER.get(flag, flag.replace("-", "_"))
-        if name not in known:
-            return f"{match[0]} on the command line"
-        if flag in _SWITCHES:
-            return f"{name}=True" + (f" {value}" if value else "")
-        if flag in _VALUES and value:
-            return f'{name}="{value}"'
-        return name + (f" {value}" if value else "")
-
-    return _FLAG.sub(argument, text)
+    other, equals, off = _OTHER.get(name, name).partition("=")
+    place = known.get(name) or known.get(other)
+    if place is None:
+        if name in ("label_space", "reference"):  # these made the dataset that the function reads
+            return f"{argument(name, value, {name: name})} of strobe.build"
+        return f"{flag(name, value)} on the command line"
+    if equals:
+        return f"{place}={off}"
+    if value is None:
+        return place
+    if name in ("max_loss", "max", "min"):
+        measure, _, number = value.partition("=")
+        return f'{place}={{"{measure}": {number or "…"}}}'
+    plain = value.isupper() or value == "True" or value.replace(".", "", 1).isdecimal()
+    return f"{place}={value}" if plain else f'{place}="{value}"'
 
 
 def opened(dataset: Dataset | str | Path) -> Dataset:

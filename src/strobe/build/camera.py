@@ -8,13 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as PillowImage
 
-from strobe.build.camera_path import CameraOptions, CameraPath, Pose
+from strobe.build.camera_path import CameraPath, Pose
+from strobe.build.options import CameraOptions
 from strobe.core.arrays import Floats
 from strobe.core.errors import expect
 from strobe.core.ports import Image
 from strobe.core.records import Box, PictType
-
-__all__ = ["RenderedPath", "render_path", "still", "to_linear", "to_srgb"]
 
 _MOST_SUBFRAMES = 24
 _LEAST_BOX_PX = 1.0

@@ -13,8 +13,6 @@ from strobe.core.late import require
 from strobe.core.ports import Image
 from strobe.core.records import PictType
 
-__all__ = ["h264_round_trip"]
-
 # BT.601 in studio range, which encoders and players assume for small video without colour metadata.
 _TO_YUV = np.array(
     [[65.481, 128.553, 24.966], [-37.797, -74.203, 112.0], [112.0, -93.786, -18.214]], dtype=np.float32

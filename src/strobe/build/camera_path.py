@@ -4,10 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from strobe.build.options import CameraOptions
 from strobe.core.arrays import Floats
-from strobe.core.errors import expect
-
-__all__ = ["CameraOptions", "CameraPath", "Pose"]
 
 _DRIFT_HZ = (0.3, 1.2)
 """Cycles per second of a hand that follows something."""
@@ -15,59 +13,6 @@ _SHAKE_HZ = (5.0, 11.0)
 """Cycles per second of a trembling hand. Physiological tremor is at 5 to 12."""
 _FOCAL = 1.2
 """Focal length divided by the longer side of the image, as in a phone's main camera."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CameraOptions:
-    """The options of the camera's motion and sensor. An amplitude of 0 disables its effect.
-
-    Amplitudes are the maximum deviation from the anchor within ±k frames. Each path reaches between half the amplitude
-    and the full amplitude. `strength` scales all amplitudes and the noise level.
-
-    `size` is the shorter side of a frame. `margin` is the share of each side of the photo outside the anchor's view, as
-    room for the camera to move (anything beyond the photo is mirrored). `shift` and `shake` are shares of the shorter
-    side, and `zoom` is a share of the scale. `roll` (in the image plane) and `tilt` (out of the plane) are in degrees.
-    `blur` is the share of the frame interval during which the shutter is open. `exposure` is in stops. `noise` is the
-    standard deviation at mid-grey in 8-bit levels. `clean_anchor` applies no blur and no noise to the anchor.
-    With `h264_crf`, a real encoder encodes the clip (0 is finest, 51 coarsest), with a key frame every `gop` frames.
-
-    >>> CameraOptions(k=3, shift=0.0).shift
-    0.0
-    """
-
-    k: int = 10
-    fps: int = 30
-    size: int = 256
-    margin: float = 0.08
-    shift: float = 0.03
-    zoom: float = 0.05
-    roll: float = 1.5
-    tilt: float = 2.0
-    shake: float = 0.004
-    blur: float = 0.5
-    exposure: float = 0.25
-    noise: float = 1.5
-    strength: float = 1.0
-    clean_anchor: bool = False
-    supersample: int = 2
-    h264_crf: int | None = None
-    gop: int = 12
-
-    def __post_init__(self) -> None:
-        expect(0 <= self.k <= 1000, "--k", "0 to 1000", self.k)
-        expect(1 <= self.fps <= 1000, "--fps", "1 to 1000", self.fps)
-        expect(16 <= self.size <= 4096, "--size", "16 to 4096 pixels", self.size)
-        expect(0 <= self.margin <= 0.4, "--margin", "0 to 0.4", self.margin)
-        for name, top in (
-            ("shift", 0.5), ("zoom", 1.0), ("roll", 90.0), ("tilt", 30.0), ("shake", 0.1), ("blur", 1.0),
-            ("exposure", 4.0), ("noise", 64.0), ("strength", 10.0),
-        ):  # fmt: skip
-            value = getattr(self, name)
-            expect(0 <= value <= top, f"--{name}", f"0 to {top:g}", value)
-        expect(self.tilt * self.strength <= 30, "--tilt × --strength", "at most 30 degrees", self.tilt)
-        expect(self.supersample in (1, 2, 3), "CameraOptions.supersample", "1, 2 or 3", self.supersample)
-        expect(self.h264_crf is None or 0 <= self.h264_crf <= 51, "--h264", "0 to 51", self.h264_crf)
-        expect(1 <= self.gop <= 250, "--gop", "1 to 250", self.gop)
 
 
 @dataclass(frozen=True, slots=True)

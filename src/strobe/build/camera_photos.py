@@ -16,8 +16,6 @@ from strobe.core.labels import LabelSpace, space
 from strobe.core.records import Box
 from strobe.core.true_boxes import fit_boxes
 
-__all__ = ["SUFFIXES", "Photo", "find_photos", "fitted_photos", "photo_files"]
-
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif", ".ppm", ".pgm")
 """Files with these suffixes count as photos in a folder. A file named explicitly is tried with any suffix."""
 
@@ -167,9 +165,11 @@ def _read_rows(path: Path, columns: tuple[str, ...], files: Mapping[str, Path]) 
             name = (row["file"] or "").strip()
             if name not in files:
                 raise InvalidFile(
-                    path, f"{printable(name)!r} is not one of the photos", where=f"line {reader.line_num}",
+                    path,
+                    f"{printable(name)!r} is not one of the photos",
+                    where=f"line {reader.line_num}",
                     hint=_meant(name, files),
-                )  # fmt: skip
+                )
             cells = {key: (value or "").strip() for key, value in row.items() if isinstance(key, str)}
             if not cells["label"]:
                 raise InvalidFile(path, "the label is empty", where=f"line {reader.line_num}")
@@ -221,7 +221,7 @@ def _label_names(
     folder = Path(name).parent.name
     if not folder:
         raise StrobeError(
-            f"{printable(path)}: no label; give --label NAME or --labels FILE.csv (file,label), or give a folder "
+            f"{printable(path)}: no label; give <<label=NAME>> or <<labels=FILE.csv>> (file,label), or give a folder "
             "that has one subfolder per class"
         )
     return [folder]

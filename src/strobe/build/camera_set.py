@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from PIL import Image as PillowImage
 
 from strobe.build.camera import render_path
-from strobe.build.camera_path import CameraOptions
 from strobe.build.camera_photos import Photo
 from strobe.build.hints import features_of, set_hints
+from strobe.build.options import CameraOptions
 from strobe.build.sealed import read_sealed, write_sealed
 from strobe.core.builder import DatasetBuilder
 from strobe.core.dataset import Dataset, DatasetInfo
@@ -25,8 +25,6 @@ from strobe.core.labels import LabelSpace
 from strobe.core.png import png_bytes
 from strobe.core.ports import Image
 from strobe.core.tables import Hints
-
-__all__ = ["ClipJob", "ClipResult", "put_together", "simulate_clip"]
 
 WORK = ".simulate"
 """The subfolder that records finished clips, so that the same command resumes after an interruption."""
@@ -181,20 +179,30 @@ def put_together(
     codec = "h264" if camera.h264_crf is not None else ""
     videos = {
         video_id: grown.video(
-            video_id=video_id, name=job.photo.name, fps=Fraction(camera.fps), codec=codec,
+            video_id=video_id,
+            name=job.photo.name,
+            fps=Fraction(camera.fps),
+            codec=codec,
             n_frames=job.first_index + 2 * camera.k + 1,
         )
         for video_id, job in last.items()
-    }  # fmt: skip
+    }
     for job, note in pairs:
         rows = []
         for place, media in enumerate(note["media"]):
             index = job.first_index + place
             row = grown.frame(
-                video=videos[note["video_id"]], index=index, key=media.removeprefix("media/"), pts=index,
-                time_s=(index, camera.fps), pict_type=note["pict_types"][place], size_wh=note["size"],
-                sha256=note["sha256"][place], media=media, labels=job.photo.labels,
-            )  # fmt: skip
+                video=videos[note["video_id"]],
+                index=index,
+                key=media.removeprefix("media/"),
+                pts=index,
+                time_s=(index, camera.fps),
+                pict_type=note["pict_types"][place],
+                size_wh=note["size"],
+                sha256=note["sha256"][place],
+                media=media,
+                labels=job.photo.labels,
+            )
             rows.append(row)
             for *xyxy, label, track in note["boxes"][place]:
                 grown.box(frame=row, label=int(label), xyxy=xyxy, track=int(track))

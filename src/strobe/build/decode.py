@@ -14,13 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from strobe.build.index import Key, Limits, VideoIndex, check_size, decode_all, open_indexed, open_video
+from strobe.build.index import Key, VideoIndex, check_size, decode_all, open_indexed, open_video
+from strobe.build.options import Limits
 from strobe.core.errors import expect
 from strobe.core.ports import Image
 from strobe.core.records import PictType
 from strobe.core.tables import NO_PTS
-
-__all__ = ["DecodedFrame", "Reader", "rgb_of", "square_size", "upright"]
 
 _WORTH_A_SEEK = 8
 """A gap shorter than this is decoded instead of skipped, because a seek costs about as much."""

@@ -18,31 +18,18 @@ from fractions import Fraction
 from pathlib import Path
 
 from strobe.build.decode import DecodedFrame, Reader
-from strobe.build.hints import FrameFeatures, PairHints, features_of, set_hints
-from strobe.build.index import Limits
+from strobe.build.hints import FrameFeatures, PairHints, cut_score, features_of, set_hints
 from strobe.build.labels import AnchorRow, LabelRow, eligible_frames, overlong_spans
-from strobe.build.sample import AnchorOptions, choose_anchors, window_of
+from strobe.build.options import AnchorOptions, Limits, Store
+from strobe.build.sample import choose_anchors, window_of
 from strobe.build.sealed import read_sealed, write_sealed
-from strobe.build.store import FrameEncoder, Store, pixel_digest
+from strobe.build.store import FrameEncoder, pixel_digest
 from strobe.core.codec import decode, encode
 from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, printable
 from strobe.core.files import cannot_write, make_folder, sha256_of_file
 from strobe.core.late import require
 from strobe.core.ports import Progress, Silent
-
-__all__ = [
-    "ExtractJob",
-    "ExtractOutcome",
-    "Fragment",
-    "FrameRow",
-    "SetRow",
-    "VideoRow",
-    "done_before",
-    "fragment_of",
-    "land",
-    "run_job",
-    "versions",
-]
+from strobe.core.tables import SCENE_CUT
 
 _SCHEMA = 1
 WORK_FOLDER = ".build"
@@ -87,10 +74,21 @@ class ExtractJob:
         spans = sorted({str((row.frame, row.start_s, row.end_s)) for row in self.labels})
         given = sorted({str((row.frame, row.time_s)) for row in self.anchors})
         content = [
-            _SCHEMA, video_sha256, self.name, self.media_folder, asdict(self.sampling), spans, given, self.store,
-            self.reference, self.hints, asdict(self.limits), versions(), *(["file digest"] if self.file_digest else []),
+            _SCHEMA,
+            video_sha256,
+            self.name,
+            self.media_folder,
+            asdict(self.sampling),
+            spans,
+            given,
+            self.store,
+            self.reference,
+            self.hints,
+            asdict(self.limits),
+            versions(),
+            *(["file digest"] if self.file_digest else []),
             *([self.least_frames] if self.least_frames > 1 else []),
-        ]  # fmt: skip
+        ]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
@@ -139,6 +137,8 @@ class Fragment:
     frames: tuple[FrameRow, ...]
     sets: tuple[SetRow, ...]
     notes: tuple[str, ...]
+    cuts: tuple[int, ...] = ()
+    """Frames that follow a scene cut which lies between two sets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -303,21 +303,33 @@ def _extract(job: ExtractJob, reader: Reader, sha256: str, digest: str, say: Pro
         n_frames=len(index),
         fps=index.fps,
     )
-    return Fragment(job=digest, video=video, frames=tuple(frames), sets=tuple(kept), notes=tuple(notes))
+    cuts = tuple(hinting.cuts) if hinting else ()
+    return Fragment(job=digest, video=video, frames=tuple(frames), sets=tuple(kept), notes=tuple(notes), cuts=cuts)
 
 
 class _HintMaker:
-    """Computes the hints of every set as soon as its last frame arrives, and frees frames that no later set needs."""
+    """Computes the hints of every set as soon as its last frame arrives, and frees frames that no later set needs.
+
+    `cuts` are the frames that follow a scene cut which lies between two sets, so that no set has it in its hints.
+    """
 
     def __init__(self, windows: Mapping[int, range]) -> None:
         self._open = deque(sorted(windows.items()))
+        inside = {place for window in windows.values() for place in window[1:]}
+        self._first = {window.start for window in windows.values()} - inside
+        self._last: tuple[int, FrameFeatures] | None = None
+        self.cuts: list[int] = []
         self._features: dict[int, FrameFeatures] = {}
         self._done: dict[int, list[PairHints]] = {}
 
     def add(self, frame: DecodedFrame) -> None:
         """Add one frame. Frames must come in order."""
         self._close(before=frame.index)
-        self._features[frame.index] = features_of(frame.image)
+        found = self._features[frame.index] = features_of(frame.image)
+        before, self._last = self._last, (frame.index, found)
+        is_next = before is not None and frame.index in self._first and before[0] == frame.index - 1
+        if before is not None and is_next and cut_score(before[1], found) >= SCENE_CUT:
+            self.cuts.append(frame.index)
 
     def finish(self) -> dict[int, list[PairHints]]:
         """Return hints per anchor, in the order of its members."""

@@ -10,15 +10,14 @@ import numpy as np
 
 from strobe.build.extract import Fragment
 from strobe.build.hinting import hints_table
-from strobe.build.hints import DropRules
+from strobe.build.hints import dropped_rows
 from strobe.build.labels import BoxRow, LabelRow, labels_at
+from strobe.build.options import DropRules
 from strobe.core.builder import DatasetBuilder
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.errors import InvalidValue, printable
 from strobe.core.labels import LabelSpace
-from strobe.core.tables import Hints
-
-__all__ = ["Gathered", "drop_by_hints", "gather", "label_space_of"]
+from strobe.core.tables import CUTS_BETWEEN_SETS, Hints
 
 _SLOW_FPS = 15
 """At this frame rate, k frames last twice as long as at 30 frames per second, for which k = 10 was chosen."""
@@ -68,9 +67,13 @@ def gather(
     for fragment in ordered:
         video, rows = fragment.video, {}
         place = grown.video(
-            video_id=video.video_id, name=video.name, fps=video.fps, n_frames=video.n_frames, codec=video.codec,
+            video_id=video.video_id,
+            name=video.name,
+            fps=video.fps,
+            n_frames=video.n_frames,
+            codec=video.codec,
             path=str((paths or {}).get(video.name, "")),
-        )  # fmt: skip
+        )
         boxed, outside = _boxes_by_frame(fragment, boxes.get(video.name, ()))
         elsewhere += outside
         for frame in fragment.frames:
@@ -78,10 +81,17 @@ def gather(
             mine, said = boxed.get(frame.index, ()), labels_at(labels.get(video.name, ()), frame.index, frame.time_s)
             named = {label_space.index(text) for text in ([box.label for box in mine] if labelled_by_boxes else said)}
             rows[frame.index] = row = grown.frame(
-                video=place, index=frame.index, key=f"{video.name}/{frame.index:06d}{suffix}", pts=frame.pts,
-                time_s=frame.time_s, pict_type=frame.pict_type, size_wh=frame.size_wh, sha256=frame.sha256,
-                media=frame.media, labels=sorted(named),
-            )  # fmt: skip
+                video=place,
+                index=frame.index,
+                key=f"{video.name}/{frame.index:06d}{suffix}",
+                pts=frame.pts,
+                time_s=frame.time_s,
+                pict_type=frame.pict_type,
+                size_wh=frame.size_wh,
+                sha256=frame.sha256,
+                media=frame.media,
+                labels=sorted(named),
+            )
             for box in mine:
                 index = label_space.index(box.label)
                 grown.box(
@@ -96,13 +106,14 @@ def gather(
                 ],
             )
             reach = max(reach, *(abs(index - candidate.anchor) for index in candidate.members))
+    cuts = {fragment.video.video_id: list(fragment.cuts) for fragment in ordered if fragment.cuts}
     info = DatasetInfo(
         name=name,
         label_space=label_space,
         k=reach if k is None else k,
         label_source=label_source or "frame",
         licence=licence,
-        provenance=dict(provenance or {}),
+        provenance={**(provenance or {}), **({CUTS_BETWEEN_SETS: cuts} if cuts else {})},
     )
     fitted = grown.check_boxes()
     dataset = grown.build(info, with_boxes=any(boxes.values()), hints=_hints(ordered))
@@ -161,8 +172,8 @@ def drop_by_hints(dataset: Dataset, rules: DropRules) -> tuple[Dataset, dict[str
     Dropped frames keep their row in the frames table, so that temporal smoothing still uses them.
     """
     if dataset.hints is None:
-        raise InvalidValue("the options --drop-… need hints; remove --no-hints")
-    dropped = {rule: rows & ~dataset.sets.is_anchor for rule, rows in rules.dropped(dataset.hints).items()}
+        raise InvalidValue("the options --drop-… need hints; remove <<no_hints>>")
+    dropped = {rule: rows & ~dataset.sets.is_anchor for rule, rows in dropped_rows(rules, dataset.hints).items()}
     gone = np.zeros(len(dataset.sets.set), dtype=bool)
     for rows in dropped.values():
         gone |= rows

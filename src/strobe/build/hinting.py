@@ -10,8 +10,6 @@ from strobe.core.errors import StrobeError
 from strobe.core.ports import FrameSource, Progress, Silent
 from strobe.core.tables import Hints
 
-__all__ = ["hints_of", "hints_table"]
-
 _UNKNOWN = PairHints(cut=np.nan, blur=np.nan, motion=np.nan, exposure=np.nan)
 
 

@@ -10,11 +10,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.core.errors import expect
+from strobe.build.options import DropRules
 from strobe.core.ports import Image
 from strobe.core.tables import Hints
-
-__all__ = ["DropRules", "FrameFeatures", "PairHints", "cut_score", "features_of", "pair_hints", "set_hints"]
 
 _THUMB = 160
 """The longer side of the grey copy used for motion and duplicates."""
@@ -55,42 +53,6 @@ class PairHints:
     motion: float = 0.0
     exposure: float = 0.0
     duplicate: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DropRules:
-    """The thresholds at which hints drop a member; None means that the hint is ignored.
-
-    `cut` and `motion` drop at or above the value. `blur` and `exposure` drop changes of at least this size in either
-    direction.
-    """
-
-    cut: float | None = None
-    blur: float | None = None
-    motion: float | None = None
-    exposure: float | None = None
-    duplicate: bool = False
-
-    def __post_init__(self) -> None:
-        for name in ("cut", "blur", "motion", "exposure"):
-            value = getattr(self, name)
-            expect(value is None or value > 0, f"--drop-{name}", "a number above 0", value)
-
-    @property
-    def any(self) -> bool:
-        """Whether any rule is set."""
-        return self != DropRules()
-
-    def dropped(self, hints: Hints) -> dict[str, NDArray[np.bool_]]:
-        """Return the rows that each rule drops. Rows may match several rules."""
-        out: dict[str, NDArray[np.bool_]] = {}
-        for name in ("cut", "blur", "motion", "exposure"):
-            threshold = getattr(self, name)
-            if threshold is not None:
-                out[name] = np.abs(getattr(hints, name)) >= threshold
-        if self.duplicate:
-            out["duplicate"] = hints.duplicate.astype(bool)
-        return out
 
 
 def features_of(image: Image) -> FrameFeatures:
@@ -272,3 +234,11 @@ def _between(cost: NDArray[np.float64], i: NDArray[np.intp], j: NDArray[np.intp]
         inside = (at > 0) & (at < last) & (bend > 1e-9)
         parts.append(np.where(inside, (before - after) / (2 * np.where(inside, bend, 1.0)), 0.0))
     return np.stack(parts, axis=-1)
+
+
+def dropped_rows(rules: DropRules, hints: Hints) -> dict[str, NDArray[np.bool_]]:
+    """Return the rows that each rule drops: changes of at least this size, in either direction. Rules may overlap."""
+    thresholds = {name: getattr(rules, name) for name in ("cut", "blur", "motion", "exposure")}
+    given = {name: value for name, value in thresholds.items() if value is not None}
+    found = {name: np.abs(getattr(hints, name)) >= value for name, value in given.items()}
+    return found | ({"duplicate": hints.duplicate.astype(bool)} if rules.duplicate else {})

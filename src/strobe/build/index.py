@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.build.options import Limits
 from strobe.build.webp import AnimatedWebP, canvas_of, is_webp
-from strobe.core.errors import InvalidFile, StrobeError, expect, printable
+from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.late import require
 from strobe.core.tables import NO_PTS
-
-__all__ = ["Key", "Limits", "VideoIndex", "check_size", "decode_all", "open_indexed", "open_video", "read_index"]
 
 _SEEKABLE = ("mov", "matroska", "webm", "flv", "mpegts")
 """Demuxers whose packet timestamps give the presentation order and whose seeks can be verified."""
@@ -37,23 +36,6 @@ _ONE_FRAME_PER_PACKET = ("h264", "hevc", "vp9", "av1", "mpeg4", "mjpeg", "mpeg2v
 """Codecs in which each packet shows one frame. VP8 is excluded: its alternate reference packets show none."""
 
 _PLAYLISTS = (b"#EXTM3U", b"ffconcat", b"[playlist]", b"<?xml", b"<MPD", b"<smil", b"<asx", b"v=0")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """Resource limits for a video. A video beyond a limit is refused with a message that names the limit.
-
-    `max_side` and `max_pixels` limit one frame, and `max_frames` and `max_duration_s` limit the whole video.
-    """
-
-    max_side: int = 16_384
-    max_pixels: int = 7680 * 4320
-    max_frames: int = 1_000_000
-    max_duration_s: float = 24 * 3600.0
-
-    def __post_init__(self) -> None:
-        for name in ("max_side", "max_pixels", "max_frames", "max_duration_s"):
-            expect(getattr(self, name) > 0, f"Limits.{name}", "> 0", getattr(self, name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,10 +179,10 @@ def check_size(path: Path, width: int, height: int, limits: Limits) -> None:
     """Raise InvalidFile if a frame exceeds the limits."""
     if max(width, height) > limits.max_side:
         problem = f"frames of {width}×{height} pixels; the limit is {limits.max_side} pixels a side"
-        raise InvalidFile(path, problem, hint="raise it with --max-side, or scale the video down")
+        raise InvalidFile(path, problem, hint="raise it with <<max_side>>, or scale the video down")
     if width * height > limits.max_pixels:
         problem = f"frames of {width}×{height} pixels; the limit is {limits.max_pixels} pixels a frame"
-        raise InvalidFile(path, problem, hint="raise it with --max-pixels, or scale the video down")
+        raise InvalidFile(path, problem, hint="raise it with <<max_pixels>>, or scale the video down")
 
 
 def read_index(path: Path, limits: Limits | None = None, *, by_decoding: bool = False) -> VideoIndex:
@@ -265,7 +247,7 @@ def _check_duration(path: Path, pts: NDArray[np.int64], time_base: Fraction, lim
     seconds = float(int(known[-1] - known[0]) * time_base) if len(known) else 0.0
     if seconds > limits.max_duration_s:
         problem = f"lasts {seconds:.0f} s; the limit is {limits.max_duration_s:.0f} s"
-        raise InvalidFile(path, problem, hint="raise it with --max-duration, or cut the video")
+        raise InvalidFile(path, problem, hint="raise it with <<max_duration>>, or cut the video")
 
 
 def _ends_early(container: Any, time_base: Fraction, pts: NDArray[np.int64]) -> list[str]:
@@ -305,7 +287,7 @@ def _fps(stream: Any, pts: NDArray[np.int64]) -> tuple[Fraction | None, list[str
 
 def _too_many(path: Path, limits: Limits) -> InvalidFile:
     problem = f"has more than {limits.max_frames} frames"
-    return InvalidFile(path, problem, hint="raise the limit with --max-frames, or cut the video")
+    return InvalidFile(path, problem, hint="raise the limit with <<max_frames>>, or cut the video")
 
 
 def _from_packets(

@@ -16,20 +16,6 @@ from strobe.core.errors import InvalidFile, InvalidValue, UnknownName, printable
 from strobe.core.files import read_json, reading
 from strobe.core.labels import LabelSpace, shipped_spaces, space
 
-__all__ = [
-    "AnchorRow",
-    "BoxRow",
-    "LabelRow",
-    "by_video",
-    "eligible_frames",
-    "labels_at",
-    "overlong_spans",
-    "read_anchors",
-    "read_boxes",
-    "read_label_space",
-    "read_labels",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelRow:

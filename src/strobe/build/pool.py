@@ -9,8 +9,6 @@ from concurrent.futures import InvalidStateError, ProcessPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["worker_pool"]
-
 
 @contextmanager
 def worker_pool(workers: int) -> Iterator[ProcessPoolExecutor]:

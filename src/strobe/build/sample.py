@@ -1,41 +1,15 @@
 """Choose the frames that become anchors, and the frames around them that become candidates."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from strobe.build.index import VideoIndex
-from strobe.core.errors import InvalidValue, expect
-
-__all__ = ["AnchorOptions", "choose_anchors", "window_of"]
+from strobe.build.options import AnchorOptions
+from strobe.core.errors import InvalidValue
 
 _SLACK_MS = 0.5
 """A window includes members up to half a millisecond beyond its end, because containers round frame times."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnchorOptions:
-    """How anchors are chosen, and how far their sets extend.
-
-    Anchors are either `anchors_per_video` random frames whose sets share no frame, or one frame in every `every`
-    frames. Sets extend `k` frames, or `window_ms` milliseconds, before and after the anchor.
-    """
-
-    k: int = 10
-    window_ms: float | None = None
-    anchors_per_video: int = 1
-    every: int | None = None
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        expect(0 <= self.k <= 100_000, "--k", "0 to 100000", self.k)
-        expect(self.window_ms is None or 0 <= self.window_ms < 1e9, "--window", ">= 0 ms", self.window_ms)
-        expect(self.anchors_per_video >= 1, "--anchors-per-video", ">= 1", self.anchors_per_video)
-        expect(self.every is None or self.every >= 1, "--every", ">= 1", self.every)
-        expect(self.seed >= 0, "--seed", ">= 0", self.seed)
-        if self.every is not None and self.anchors_per_video > 1:
-            raise InvalidValue("--every and --anchors-per-video exclude each other; give one of them")
 
 
 def window_of(index: VideoIndex, anchor: int, sampling: AnchorOptions) -> range:
@@ -47,7 +21,7 @@ def window_of(index: VideoIndex, anchor: int, sampling: AnchorOptions) -> range:
         return range(max(0, anchor - sampling.k), min(len(index), anchor + sampling.k + 1))
     times = index.times_s()
     if np.isnan(times[anchor]):
-        raise InvalidValue("the video has no timestamps; use --k instead of --window")
+        raise InvalidValue("the video has no timestamps; use <<k>> instead of <<window>>")
     near = np.abs(times - times[anchor]) * 1000 <= sampling.window_ms + _SLACK_MS
     # Frames are in time order, so the frames near the anchor are contiguous.
     places = np.flatnonzero(near)
@@ -70,7 +44,7 @@ def choose_anchors(
         grid = np.arange(first, len(index), sampling.every)
         chosen = np.intersect1d(grid, allowed).tolist()
         if not chosen:
-            raise InvalidValue("--every reaches no labelled frame; use a smaller step or random anchors")
+            raise InvalidValue("<<every>> reaches no labelled frame; use a smaller step or random anchors")
         return chosen, []
     rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence([sampling.seed, int(video_id, 16)])))
     if sampling.anchors_per_video == 1:

@@ -8,8 +8,6 @@ from typing import Any
 from strobe.core.errors import StrobeError
 from strobe.core.files import read_json, write_json
 
-__all__ = ["read_sealed", "write_sealed"]
-
 
 def write_sealed(path: Path, content: dict[str, Any]) -> None:
     """Write the record with its digest, atomically."""

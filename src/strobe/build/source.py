@@ -12,10 +12,8 @@ from strobe.build.decode import DecodedFrame, Reader
 from strobe.build.store import pixel_digest
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, StrobeError, printable
-from strobe.core.inside import inside
+from strobe.core.files import inside
 from strobe.core.ports import Image
-
-__all__ = ["VideoSource"]
 
 _CACHE_BYTES = 12 * 2**20
 """The memory limit for cached frames, which is enough for four frames of 1280×720."""
@@ -82,7 +80,7 @@ class VideoSource:
         if not path.is_file():
             raise StrobeError(
                 f"the video {printable(path)} is missing, and {printable(self._dataset.name)} reads its frames from it "
-                "(it was built with --reference); put the video back, or build without --reference"
+                "(it was built with <<reference=True>>); put the video back, or build without <<reference=True>>"
             )
         return path
 

@@ -3,19 +3,15 @@
 import hashlib
 import io
 from fractions import Fraction
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 
+from strobe.build.options import Store
 from strobe.core.errors import expect
 from strobe.core.late import require
 from strobe.core.packed import PACKED_SUFFIX, packed
 from strobe.core.ports import Image
-
-__all__ = ["STORES", "FrameEncoder", "Store", "pixel_digest"]
-
-Store = Literal["zstd", "png", "webp", "jpeg"]
-"""Storage formats. All except jpeg are lossless. A jpeg (quality 95) has a third of the size."""
 
 STORES: tuple[str, ...] = get_args(Store)
 
@@ -31,7 +27,7 @@ class FrameEncoder:
     """
 
     def __init__(self, store: Store = "zstd") -> None:
-        expect(store in STORES, "--store", f"one of {', '.join(STORES)}", store)
+        expect(store in STORES, "<<store>>", f"one of {', '.join(STORES)}", store)
         self.store = store
         self.suffix = {"zstd": PACKED_SUFFIX, "png": ".png", "webp": ".webp", "jpeg": ".jpg"}[store]
         self.key_suffix = ".png" if store == "zstd" else self.suffix

@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-__all__ = ["VIDEO_SUFFIXES", "video_files"]
-
 VIDEO_SUFFIXES = (".mp4", ".mov", ".mkv", ".avi", ".webm", ".m4v", ".mpg", ".mpeg", ".ts", ".flv", ".wmv", ".3gp")
 
 

@@ -11,8 +11,6 @@ import numpy as np
 
 from strobe.core.errors import InvalidFile
 
-__all__ = ["AnimatedWebP", "canvas_of", "is_webp"]
-
 _ANIMATED = 0x02
 """The header flag of a file with more than one image."""
 

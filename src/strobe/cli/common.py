@@ -5,43 +5,24 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from strobe.core.errors import StrobeError, printable
+from strobe.core.errors import InvalidValue, StrobeError, printable
 from strobe.core.late import load
+from strobe.core.options import Option, options_of
 
 if TYPE_CHECKING:
+    from strobe.core.dataset import Dataset
+    from strobe.core.late import Registry
     from strobe.core.ports import Progress
-    from strobe.core.registry import Registry
 
-__all__ = [
-    "Grouped",
-    "PlainProgress",
-    "dataset_option",
-    "folder",
-    "full_help",
-    "json_option",
-    "k_option",
-    "log_option",
-    "name_option",
-    "options",
-    "out_option",
-    "print_json",
-    "progress",
-    "quiet_option",
-    "renamed_option",
-    "seed_option",
-    "severity_option",
-    "show_option",
-    "subset_option",
-    "warn_of",
-    "workers_option",
-]
+_Value = TypeVar("_Value")
 
 
 def folder(*, exists: bool = True) -> click.Path:  # noqa: ARG001 (documents the call)
@@ -99,13 +80,10 @@ workers_option = click.option(
 )
 
 
-def _severities(context: click.Context, parameter: click.Parameter, text: str) -> tuple[int, ...]:  # noqa: ARG001 (click's signature)
+def _severities(_context: click.Context, _option: click.Parameter, text: str) -> tuple[int, ...]:
     from strobe.formats.registry import severities
 
-    try:
-        return severities(text)
-    except StrobeError as error:
-        raise click.BadParameter(str(error)) from error
+    return _parsed(severities, text)
 
 
 severity_option = click.option(
@@ -116,13 +94,17 @@ severity_option = click.option(
     help="The severities to use, e.g. 1-5 or 1,3,5.",
 )
 show_option = click.option(
-    "--show", multiple=True, metavar="MODEL",
+    "--show",
+    multiple=True,
+    metavar="MODEL",
     help="Show this model first in the figures and the gallery (8 models at most). May be repeated.",
-)  # fmt: skip
+)
 log_option = click.option(
-    "--log", multiple=True, metavar="WHERE",
+    "--log",
+    multiple=True,
+    metavar="WHERE",
     help="Also log the figures to tensorboard[=FOLDER] or wandb[=PROJECT]. May be repeated.",
-)  # fmt: skip
+)
 dataset_option = click.option("--dataset", type=folder(), help="Where the run's dataset is now, if it was moved.")
 
 
@@ -159,6 +141,62 @@ def options(
     return add
 
 
+def record_options(
+    name: str,
+    title: str,
+    record: type,
+    *,
+    own: Mapping[str, Callable[[Any], Any]] | None = None,
+    common: Collection[str] | None = None,
+    ranges: bool = True,
+) -> Callable[[Any], Any]:
+    """Group the options of a record's fields (`core.options`), in their order, as `options` does.
+
+    `own` has options of fields that the command declares itself. With `ranges`, click checks and shows the limits of
+    numbers. Without, only the record does.
+    """
+    known = {name: click_option(option, ranges=ranges) for name, option in options_of(record).items()} | dict(own or {})
+    flags = [known[one.name] for one in fields(record) if one.name in known]
+    return options(name, title, record, *flags, common=common)
+
+
+def click_option(option: Option, *, ranges: bool = True) -> Callable[[Any], Any]:
+    """Return the click option that a record or a format declares."""
+    kind, flag, default = option.kind, option.option, option.default
+    settings: dict[str, Any] = {"help": option.help, "required": option.required}
+    settings |= {"metavar": option.metavar, "envvar": option.envvar}
+    if kind is bool and default and flag.startswith("--no-"):
+        settings |= {"is_flag": True, "callback": lambda _context, _option, value: not value}
+    elif kind is bool and default:
+        flag, settings = f"{flag}/--no-{flag.strip('-')}", settings | {"default": True, "show_default": True}
+    elif kind is bool:
+        settings |= {"is_flag": True}
+    elif option.several:
+        settings |= {"multiple": True}
+    elif default is not None:
+        settings |= {"default": default, "show_default": bool(default) or isinstance(default, int | float)}
+    if isinstance(kind, tuple):
+        settings["type"] = click.Choice(kind)
+    elif kind is Path:
+        settings["type"] = click.Path(path_type=Path)
+    elif kind in (int, float):
+        limits = (option.least, option.most) if ranges else (None, None)
+        of: Any = click.IntRange if kind is int else click.FloatRange
+        settings["type"] = kind if limits == (None, None) else of(*limits, min_open=option.above)
+    elif not isinstance(kind, type):
+        settings["callback"] = lambda _context, _option, text: None if text is None else _parsed(kind, text)
+    if option.renamed:
+        return renamed_option(option.renamed, flag, settings)
+    return click.option(flag, option.name, **settings)
+
+
+def _parsed(parse: Callable[[str], _Value], text: str) -> _Value:
+    try:
+        return parse(text)
+    except StrobeError as error:
+        raise click.BadParameter(str(error)) from error
+
+
 class Grouped(click.Command):
     """A command whose help groups its options under titles and lists rarely used ones only with `--help-all`."""
 
@@ -168,9 +206,13 @@ class Grouped(click.Command):
         if not self._rare:
             return params
         help_all = click.Option(
-            ["--help-all"], is_flag=True, is_eager=True, expose_value=False, callback=_print_full_help,
+            ["--help-all"],
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=_print_full_help,
             help="Show this message with every option and exit.",
-        )  # fmt: skip
+        )
         return [*params, help_all]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -285,9 +327,13 @@ class _RichProgress:
         from rich.progress import Progress as Bars
 
         columns = (
-            SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), _RateColumn(),
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            _RateColumn(),
             TimeRemainingColumn(),
-        )  # fmt: skip
+        )
         with Bars(*columns, console=Console(stderr=True)) as bars:
             row = bars.add_task(printable(label).replace("[", r"\["), total=total)
             yield lambda units: bars.advance(row, units)
@@ -303,3 +349,58 @@ def progress(*, quiet: bool = False) -> "Progress":
 
         return Silent()
     return _RichProgress() if sys.stderr.isatty() else PlainProgress()
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun in singular or plural.
+
+    >>> counted(1, "set"), counted(2, "class")
+    ('1 set', '2 classes')
+    """
+    return f"{number:,} {noun if number == 1 else _plural(noun)}"
+
+
+def _plural(noun: str) -> str:
+    return noun + ("es" if noun.endswith(("s", "x")) else "s")
+
+
+def made(dst: Path, dataset: "Dataset", *nouns: str) -> str:
+    """Return a summary of a new dataset folder: its numbers of videos, sets, frames and classes."""
+    from strobe.core.tables import SOURCES
+
+    sizes, nouns_shown = _sizes(dataset), {noun: noun for noun in ("video", *nouns)}
+    kinds = list(dataset.kinds)
+    if kinds != ["video"]:  # photos are not videos, and images made from them are not frames
+        nouns_shown |= {"video": SOURCES[kinds[0]] if len(kinds) == 1 else "source", "frame": "image"}
+        nouns = tuple(noun for noun in nouns if dataset.info.k or noun not in ("set", "frame")) or ("video",)
+    counts = {noun: counted(sizes[f"n_{_plural(noun)}"], nouns_shown[noun]) for noun in nouns}
+    if "frame" in counts and nouns_shown["frame"] == "image":
+        counts["frame"] += " in total"
+    return f"{printable(dst)}: {', '.join(counts.values())}"
+
+
+def made_json(dst: Path, dataset: "Dataset", more: Mapping[str, Any]) -> None:
+    """Print the facts about a new dataset folder as JSON."""
+    click.echo(json.dumps({"dataset": str(dst), "digest": dataset.digest(), **_sizes(dataset), **more}))
+
+
+def _sizes(dataset: "Dataset") -> dict[str, int]:
+    return {
+        "n_videos": len(dataset.videos),
+        "n_sets": dataset.n_sets,
+        "n_frames": len(dataset.frames),
+        "n_classes": len(dataset.info.label_space),
+    }
+
+
+def left_out(problems: Iterable[str]) -> None:
+    """Print a line for each input that could not be used."""
+    for problem in problems:
+        click.echo(f"skipped: {printable(problem)}", err=True)
+
+
+def refuse_option(option: str, why: str) -> None:
+    """Raise InvalidValue with this message if the user set the option, which is given by its Python name."""
+    source = click.get_current_context().get_parameter_source(option)
+    if source is not click.core.ParameterSource.DEFAULT:
+        raise InvalidValue(why)

@@ -17,8 +17,6 @@ from strobe.cli.common import (
 )
 from strobe.core.errors import printable
 
-__all__ = ["command"]
-
 
 @click.command(epilog="Example: strobe compare run/ -m resnet50 -m vit   ·   strobe compare run/ other-run/")
 @click.argument("runs", nargs=-1, required=True, type=folder(), metavar="RUN [RUN...]")
@@ -50,14 +48,19 @@ def command(
     """
     from strobe.analyses.comparison import change
     from strobe.analyses.plan import ScoreOptions
-    from strobe.report.terminal import change_lines
+    from strobe.report.headline import change_lines
     from strobe.report.view import shorter
     from strobe.workflows.compare import compare_runs
 
     comparisons = compare_runs(
-        runs, models=models, options=ScoreOptions(k=k, seed=seed), subset=subset, dataset_path=dataset,
-        allow_missing=allow_missing, progress=progress(quiet=quiet or as_json),
-    )  # fmt: skip
+        runs,
+        models=models,
+        options=ScoreOptions(k=k, seed=seed),
+        subset=subset,
+        dataset_path=dataset,
+        allow_missing=allow_missing,
+        progress=progress(quiet=quiet or as_json),
+    )
     if as_json:
         print_json(comparisons)
         return

@@ -6,14 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from strobe.cli.common import folder, progress, quiet_option
-from strobe.cli.output import refuse_option
+from strobe.cli.common import folder, progress, quiet_option, refuse_option
 from strobe.core.errors import printable
 
 if TYPE_CHECKING:
     from strobe.workflows.evaluate import Evaluation
-
-__all__ = ["command", "default_folder"]
 
 
 def default_folder(kind: str = "") -> Path:
@@ -28,8 +25,13 @@ def default_folder(kind: str = "") -> Path:
 @click.command(
     epilog="Example: strobe demo   ·   strobe demo --offline -o /tmp/strobe-demo   ·   strobe demo --training"
 )
-@click.option("-o", "--out", type=folder(exists=False), default=None,
-              help="Where to write. Default: strobe-demo, or strobe-demo-KIND for another kind of demo.")  # fmt: skip
+@click.option(
+    "-o",
+    "--out",
+    type=folder(exists=False),
+    default=None,
+    help="Where to write. Default: strobe-demo, or strobe-demo-KIND for another kind of demo.",
+)
 @click.option("--detection", is_flag=True, help="Instead, run a small detector on the synthetic world.")
 @click.option("--training", is_flag=True, help="Instead, train every recipe on the synthetic world with several seeds.")
 @click.option(
@@ -113,7 +115,7 @@ def command(
 
 def _show(evaluation: "Evaluation") -> None:
     """Print the headline figures and the path of the report."""
-    from strobe.report.terminal import print_headline
+    from strobe.report.headline import print_headline
     from strobe.studies.trainings.tables import training_lines
 
     print_headline(evaluation.results, sys.stdout)

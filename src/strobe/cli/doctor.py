@@ -4,8 +4,6 @@ import click
 
 from strobe.cli.common import json_option
 
-__all__ = ["command"]
-
 
 @click.command(epilog="Example: strobe doctor --no-speed")
 @click.option("--speed/--no-speed", default=True, help="Measure the speed of a small network on every device.")

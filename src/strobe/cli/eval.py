@@ -11,6 +11,7 @@ from strobe.cli.common import (
     Grouped,
     folder,
     json_option,
+    left_out,
     log_option,
     options,
     out_option,
@@ -19,27 +20,33 @@ from strobe.cli.common import (
     quiet_option,
     show_option,
 )
-from strobe.cli.output import left_out
 from strobe.cli.predicting import engine_options, model_or_people_option, predicting_options
 from strobe.cli.scoring import scoring_options
 from strobe.core.errors import printable, without_name
 
 if TYPE_CHECKING:
-    from strobe.engine.executors import ExecutorOptions
     from strobe.engine.prediction import PredictOptions
+    from strobe.engine.running import ExecutorOptions
     from strobe.workflows.score import ScoreRunOptions
     from strobe.workflows.videos import VideoOptions
 
-__all__ = ["command"]
 
 _videos = options(
-    "videos", "Videos without labels", "strobe.workflows.videos:VideoOptions",
-    click.option("--every", type=click.IntRange(1),
-                 help="Place an anchor every N frames. Default: 2k + 1, so that sets cover the video and share no "
-                 "frame. --k sets the frames before and after an anchor (default 10)."),
-    click.option("--label-space", help="A shipped label space, or a file with one class per line or a JSON list. "
-                 "Default: the classes of the first model."),
-)  # fmt: skip
+    "videos",
+    "Videos without labels",
+    "strobe.workflows.videos:VideoOptions",
+    click.option(
+        "--every",
+        type=click.IntRange(1),
+        help="Place an anchor every N frames. Default: 2k + 1, so that sets cover the video and share no "
+        "frame. --k sets the frames before and after an anchor (default 10).",
+    ),
+    click.option(
+        "--label-space",
+        help="A shipped label space, or a file with one class per line or a JSON list. "
+        "Default: the classes of the first model.",
+    ),
+)
 
 
 @click.command(
@@ -83,16 +90,23 @@ def command(
     printed and the others continue (exit code 1). If the report fails, an error is printed and the results are kept
     (exit code 2).
     """
-    from strobe.report.terminal import print_headline
+    from strobe.report.headline import print_headline
     from strobe.workflows.evaluate import evaluate
 
     if show and no_report:
         raise click.UsageError("--show needs the report; remove --show or --no-report")
     evaluation = evaluate(
-        sources, models, out, prediction=replace(prediction, merge=request.merge, engine=engine), request=request,
-        progress=progress(quiet=quiet or as_json), with_report=not no_report, show=show, log=log,
+        sources,
+        models,
+        out,
+        prediction=replace(prediction, merge=request.merge, engine=engine),
+        request=request,
+        progress=progress(quiet=quiet or as_json),
+        with_report=not no_report,
+        show=show,
+        log=log,
         videos=videos,
-    )  # fmt: skip
+    )
     if as_json:
         print_json(evaluation.results)
     else:

@@ -7,19 +7,23 @@ from typing import Any, cast
 import click
 from click.shell_completion import CompletionItem
 
-from strobe.cli.common import dataset_option, folder, json_option, progress, quiet_option, warn_of
-from strobe.cli.output import refuse_option
+from strobe.cli.common import dataset_option, folder, json_option, progress, quiet_option, refuse_option, warn_of
 from strobe.core.errors import printable
 from strobe.formats.registry import EXPORT_FORMATS
 
-__all__ = ["command"]
-
-_LEADERBOARD, _FLICKERS = "leaderboard", "flickers"
+_LEADERBOARD, _FLICKERS, _LATEX, _FIGURES = "leaderboard", "flickers", "latex", "figures"
 _OF_RUNS = {
+    _LATEX: "the figures of a run's models as LaTeX tables",
+    _FIGURES: "the figures of a run as PDF and SVG for a paper",
     _FLICKERS: "the frames around the flips of a run, with the answers",
     _LEADERBOARD: "one CSV and JSON with every model of several runs",
 }
 """The formats that are made from runs instead of a dataset."""
+_FLAGS_OF = {
+    _FLICKERS: {"models": "-m", "around": "--around", "layout": "--layout", "dataset": "--dataset"},
+    _FIGURES: {"width": "--width", "font": "--font", "font_size": "--font-size"},
+}
+"""The options that only one format takes, as flags by the name of their parameter."""
 
 
 class _Format(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on
@@ -46,8 +50,8 @@ class _Export(click.Command):
 
 
 _ABOUT = (
-    "Write the dataset SRC in another format, the flips of the run SRC as images and tables, or the runs SRC… as one "
-    "leaderboard."
+    "Write the dataset SRC in another format; the run SRC as LaTeX tables, figures for a paper, or images of its "
+    "flips; or the runs SRC… as one leaderboard."
 )
 
 
@@ -61,16 +65,21 @@ def _folders_or_formats(_context: click.Context, _parameter: click.Parameter, be
 @click.command(
     cls=_Export,
     epilog="Example: strobe export data/vid coco exported/ --media link   ·   strobe export runs/* leaderboard board/"
-    "   ·   strobe export run/ flickers to-label/ -m my-model --layout coco",
+    "   ·   strobe export run/ flickers to-label/ -m my-model --layout coco   ·   strobe export run/ figures paper/ "
+    "--width 3.25",
 )
 @click.argument("src", nargs=-1, required=True, type=folder(), shell_complete=_folders_or_formats)
 @click.argument("format", type=_Format(), metavar="FORMAT")
 @click.argument("dst", type=folder(exists=False))
 @click.option(
-    "--media", type=click.Choice(["none", "copy", "link"]), default="none", show_default=True,
+    "--media",
+    type=click.Choice(["none", "copy", "link"]),
+    default="none",
+    show_default=True,
     help="Also export the images: copied, or hard-linked if the file system supports it.",
-)  # fmt: skip
+)
 @click.option("--candidates", is_flag=True, help="Export all candidates, not only those that review kept.")
+@click.option("--pseudonyms", is_flag=True, help="With csv: replace annotators' names, and leave out their notes.")
 @click.option("-m", "--model", "models", multiple=True, help="With flickers: only these models. May be repeated.")
 @click.option(
     "--around",
@@ -84,6 +93,26 @@ def _folders_or_formats(_context: click.Context, _parameter: click.Parameter, be
     type=click.Choice(["coco", "yolo"]),
     help="With flickers: also write the majority answers of one model as pseudo-labels, which nobody has checked.",
 )
+@click.option(
+    "--width",
+    type=click.FloatRange(1, 20),
+    default=3.25,
+    show_default=True,
+    help="With figures: width of a column of the paper in inches. From 5 on, figures have their wide form.",
+)
+@click.option(
+    "--font",
+    default="STIXGeneral",
+    show_default=True,
+    help="With figures: an installed font. The default looks like Times.",
+)
+@click.option(
+    "--font-size",
+    type=click.FloatRange(4, 24),
+    default=8.0,
+    show_default=True,
+    help="With figures: size of the font in points.",
+)
 @dataset_option
 @quiet_option
 @json_option
@@ -93,23 +122,41 @@ def command(
     dst: Path,
     media: str,
     candidates: bool,
+    pseudonyms: bool,
     models: tuple[str, ...],
     around: int,
     layout: str | None,
+    width: float,
+    font: str,
+    font_size: float,
     dataset: Path | None,
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Write the dataset SRC in another format, the flips of the run SRC, or the runs SRC… as one leaderboard."""
-    from strobe.workflows.export import export, export_flickers, export_leaderboard
+    """Write a dataset in another format, or runs as tables, figures, flips or a leaderboard."""
+    from strobe.workflows.export import export, export_figures, export_flickers, export_latex, export_leaderboard
 
     bar = progress(quiet=quiet or as_json)
-    if format != _FLICKERS:
-        for name, flag in (("models", "-m"), ("around", "--around"), ("layout", "--layout"), ("dataset", "--dataset")):
-            refuse_option(name, f"{flag} only works with flickers; remove it")
-    if format == _FLICKERS and len(src) == 1:
-        refuse_option("media", "flickers always has images; remove --media")
-        refuse_option("candidates", "flickers is made from a run; remove --candidates")
+    for owner, flags in _FLAGS_OF.items():
+        for name, flag in flags.items() if format != owner else ():
+            refuse_option(name, f"{flag} only works with {owner}; remove it")
+    if format in _OF_RUNS:
+        reason = "flickers always has images" if format == _FLICKERS else f"{format} has no images"
+        refuse_option("media", f"{reason}; remove --media")
+        refuse_option("candidates", f"{format} is made from runs; remove --candidates")
+        refuse_option("pseudonyms", f"{format} contains no people's answers; remove --pseudonyms")
+    facts: dict[str, int] = {"n_runs": len(src)}
+    if format == _LEADERBOARD:
+        files = export_leaderboard(src, dst)
+    elif len(src) > 1:
+        raise click.UsageError(f"got {len(src)} folders, but {format} exports one; only leaderboard takes several")
+    elif format == _LATEX:
+        files = export_latex(src[0], dst)
+    elif format == _FIGURES:
+        from strobe.report.paper_figures import PaperStyle
+
+        files = export_figures(src[0], dst, style=PaperStyle(width=width, font=font, size=font_size), progress=bar)
+    elif format == _FLICKERS:
         done = export_flickers(
             src[0],
             dst,
@@ -120,14 +167,16 @@ def command(
             progress=bar,
         )
         files, facts = done.files, {"n_sets": done.dataset.n_sets}
-    elif format == _LEADERBOARD:
-        refuse_option("media", "a leaderboard has no images; remove --media")
-        refuse_option("candidates", "a leaderboard is made from results; remove --candidates")
-        files, facts = export_leaderboard(src, dst), {"n_runs": len(src)}
-    elif len(src) > 1:
-        raise click.UsageError(f"got {len(src)} folders, but {format} exports one; only leaderboard takes several")
     else:
-        done = export(src[0], format, dst, media=cast(Any, media), candidates=candidates, progress=bar)
+        done = export(
+            src[0],
+            format,
+            dst,
+            media=cast(Any, media),
+            candidates=candidates,
+            pseudonymous=pseudonyms,
+            progress=bar,
+        )
         files, facts = done.files, {"n_sets": done.dataset.n_sets}
     if as_json:
         click.echo(json.dumps({"format": format, **facts, "files": [str(path) for path in files]}))

@@ -12,8 +12,6 @@ from strobe.core.errors import printable
 if TYPE_CHECKING:
     from strobe.analyses.gate import Limit
 
-__all__ = ["command"]
-
 
 def _limit(kind: Literal["max_loss", "min", "max"], flag: str, what: str) -> Callable[[Any], Any]:
     """Return the option for one kind of rule. Its values have the form MEASURE=NUMBER, and it may be repeated."""
@@ -76,9 +74,12 @@ def _limit(kind: Literal["max_loss", "min", "max"], flag: str, what: str) -> Cal
     "a part of the interval is beyond it.",
 )
 @click.option(
-    "--unsure", type=click.Choice(["fail", "pass"]), default="fail", show_default=True,
+    "--unsure",
+    type=click.Choice(["fail", "pass"]),
+    default="fail",
+    show_default=True,
     help="Whether a rule fails or passes if it is inconclusive (no interval, or too few videos to detect anything).",
-)  # fmt: skip
+)
 @click.option("--plan", is_flag=True, help="Only compute how many videos --max-loss needs. NEW is optional.")
 @click.option(
     "--churn",
@@ -137,10 +138,17 @@ def command(
     from strobe.workflows.gate import GateOptions, gate, plan_gate, write_gate
 
     request = GateOptions(
-        limits=(*max_loss, *min, *max), model=model, against=against, baselines=baselines, fail_on=fail_on,
+        limits=(*max_loss, *min, *max),
+        model=model,
+        against=against,
+        baselines=baselines,
+        fail_on=fail_on,
         unsure=unsure,
-        options=ScoreOptions(k=k), subset=subset, dataset=dataset, allow_missing=allow_missing,
-    )  # fmt: skip
+        options=ScoreOptions(k=k),
+        subset=subset,
+        dataset=dataset,
+        allow_missing=allow_missing,
+    )
     bar = progress(quiet=quiet or as_json)
     if plan:
         plans = plan_gate(new, request, bar, churn=None if churn is None else churn / 100)

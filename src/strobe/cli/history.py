@@ -8,16 +8,17 @@ import click
 from strobe.cli.common import dataset_option, folder, json_option, print_json, progress, quiet_option, subset_option
 from strobe.core.errors import printable
 
-__all__ = ["command"]
-
 
 @click.command(epilog="Example: strobe history runs/epoch-*/ -o history/   ·   strobe history run/ -m ckpt1 -m ckpt2")
 @click.argument("runs", nargs=-1, required=True, type=folder(), metavar="RUN [RUN...]")
 @click.option("-m", "--model", "models", multiple=True, help="Show only this model of the runs. May be repeated.")
 @click.option(
-    "--order", type=click.Choice(["time", "given"]), default="time", show_default=True,
+    "--order",
+    type=click.Choice(["time", "given"]),
+    default="time",
+    show_default=True,
     help="time: by the last prediction of each run. given: in the order of the arguments.",
-)  # fmt: skip
+)
 @click.option("-o", "--out", type=folder(exists=False), help="Where to write history.csv, .json, .svg and .png.")
 @click.option("--k", type=click.IntRange(0), help="Largest distance from the anchor. Default: the dataset's k.")
 @subset_option
@@ -48,9 +49,15 @@ def command(
     from strobe.workflows.history import history, write_history
 
     timeline = history(
-        runs, models=models, order=order, options=ScoreOptions(k=k), subset=subset, dataset_path=dataset,
-        allow_missing=allow_missing, progress=progress(quiet=quiet or as_json),
-    )  # fmt: skip
+        runs,
+        models=models,
+        order=order,
+        options=ScoreOptions(k=k),
+        subset=subset,
+        dataset_path=dataset,
+        allow_missing=allow_missing,
+        progress=progress(quiet=quiet or as_json),
+    )
     if out is not None:
         write_history(timeline, out)
     if as_json:

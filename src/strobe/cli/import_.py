@@ -1,7 +1,6 @@
 """`strobe import`: convert a public release or another format to a dataset folder. One command per format."""
 
 import inspect
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,24 +8,25 @@ import click
 from click.shell_completion import CompletionItem
 
 from strobe.cli.common import (
+    click_option,
+    counted,
     folder,
     json_option,
     k_option,
+    made,
+    made_json,
     progress,
     quiet_option,
-    renamed_option,
     seed_option,
     warn_of,
 )
-from strobe.cli.output import counted, made, made_json
-from strobe.core.errors import StrobeError, printable
+from strobe.core.errors import printable
 from strobe.formats.registry import IMPORT_FORMATS
 
 if TYPE_CHECKING:
-    from strobe.formats.registry import FormatOption, ImportFormat
-    from strobe.workflows.import_dataset import ImportedDataset
+    from strobe.formats.registry import ImportFormat
+    from strobe.formats.sampled import ImportedDataset
 
-__all__ = ["command"]
 
 _FILE = click.Path(path_type=Path)
 _media = (
@@ -80,7 +80,9 @@ def _command(name: str, form: "ImportFormat") -> click.Command:
     """Return the command of a format, with SRC, DST, the format's own options and the shared options."""
 
     def run(dst: Path, quiet: bool, as_json: bool, src: Path | None = None, **given: Any) -> None:
-        from strobe.workflows.import_dataset import ImportOptions, ImportSampling, import_dataset
+        from strobe.formats.sampled import ImportSampling
+        from strobe.store.bring_media import ImportOptions
+        from strobe.workflows.import_dataset import import_dataset
 
         say = progress(quiet=quiet or as_json)
         how = ImportOptions(progress=say)
@@ -94,7 +96,7 @@ def _command(name: str, form: "ImportFormat") -> click.Command:
 
     places = (click.argument("src", type=_FILE), click.argument("dst", type=folder(exists=False)))[form.fetched :]
     before, after = ((k_option,), (seed_option,)) if form.draw else ((), ())
-    own = [_option(option) for option in form.options]
+    own = [click_option(option) for option in form.options]
     for add in reversed((*places, *own, *before, *(_media if form.media else ()), *after, quiet_option, json_option)):
         run = add(run)
     say = click.command(
@@ -104,38 +106,6 @@ def _command(name: str, form: "ImportFormat") -> click.Command:
         epilog=f"Example: strobe import {name} {form.example}",
     )
     return say(run)
-
-
-def _option(option: "FormatOption") -> Callable[[Any], Any]:
-    """Return the click option that a format declares."""
-    kind = option.kind
-    settings: dict[str, Any] = {"help": option.help, "required": option.required}
-    if kind is bool:
-        settings |= {"is_flag": True}
-    elif option.several:
-        settings |= {"multiple": True}
-    elif option.default:
-        settings |= {"default": option.default, "show_default": True}
-    elif option.default is not None:
-        settings |= {"default": option.default, "show_default": isinstance(option.default, int)}
-    if isinstance(kind, tuple):
-        settings["type"] = click.Choice(kind)
-    elif kind is Path:
-        settings["type"] = _FILE
-    elif kind is int:
-        settings["type"] = click.IntRange(0) if option.name == "seed" else int
-    elif not isinstance(kind, type):
-        settings["callback"] = lambda _context, _option, text: None if text is None else _parsed(kind, text)
-    if option.renamed:
-        return renamed_option(option.renamed, option.option, settings)
-    return click.option(option.option, option.name, **settings)
-
-
-def _parsed(parse: Callable[[str], Any], text: str) -> Any:
-    try:
-        return parse(text)
-    except StrobeError as error:
-        raise click.BadParameter(str(error)) from error
 
 
 def _print(done: "ImportedDataset", dst: Path, *, as_json: bool) -> None:

@@ -5,11 +5,8 @@ from pathlib import Path
 
 import click
 
-from strobe.cli.common import folder, json_option, progress, quiet_option
-from strobe.cli.output import refuse_option
+from strobe.cli.common import folder, json_option, progress, quiet_option, refuse_option
 from strobe.core.errors import printable
-
-__all__ = ["command"]
 
 
 @click.command(epilog="Example: strobe inspect data/vid --sheet sheet.png --sets 20")
@@ -38,9 +35,13 @@ def command(
     facts = inspect(dataset)
     if sheet_path is not None:
         unread = sheet(
-            dataset, sheet_path, how_many=how_many, named=named, columns=columns,
+            dataset,
+            sheet_path,
+            how_many=how_many,
+            named=named,
+            columns=columns,
             progress=progress(quiet=quiet or as_json),
-        )  # fmt: skip
+        )
         problem = f"; {unread} frame(s) could not be read" if unread else ""
         click.echo(f"written: {printable(sheet_path)}{problem}", err=True)
     if as_json:

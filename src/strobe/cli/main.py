@@ -13,14 +13,13 @@ import click
 from strobe.core.errors import StrobeError, printable, refused
 from strobe.core.late import installed_version, load, spin_briefly
 
-__all__ = ["COMMANDS", "GROUPS", "cli", "main"]
-
 GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Measure": {
         "eval": ("strobe.cli.eval:command", "Run models over a dataset, score them and write the report. Start here."),
         "predict": ("strobe.cli.predict:command", "Run models over a dataset. Resumable."),
         "score": ("strobe.cli.score:command", "Score predictions on a dataset: pm-k accuracy with intervals."),
         "report": ("strobe.cli.report:command", "Write the report of a scored run."),
+        "view": ("strobe.cli.view:command", "Browse every set of every run: filter, compare, tag, follow."),
         "compare": (
             "strobe.cli.compare:command",
             "Compare models on the same sets with exact paired tests.",

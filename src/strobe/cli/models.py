@@ -4,8 +4,6 @@ import click
 
 from strobe.cli.common import json_option, warn_of
 
-__all__ = ["command"]
-
 
 @click.command(epilog="Example: strobe models 'timm:*convnext*in1k'")
 @click.argument("pattern", required=False)
@@ -15,7 +13,8 @@ def command(pattern: str | None, show_testbed: bool, as_json: bool) -> None:
     """List the models that -m accepts: all providers, or the names that match a glob."""
     import json
 
-    from strobe.workflows.models import PROVIDERS, listing, papers_models, providers
+    from strobe.models.providers import PROVIDERS
+    from strobe.workflows.models import listing, papers_models, providers
 
     if show_testbed:
         rows = papers_models(pattern)
@@ -24,7 +23,8 @@ def command(pattern: str | None, show_testbed: bool, as_json: bool) -> None:
             return
         for row in rows:
             mark = "standard" if row["standard"] else row["model_type"]
-            click.echo(f"{row['paper_name']:<44} {mark:<22} {row['model'] or 'no public weights'}")
+            name = row["paper_name"] or "(not in the papers)"
+            click.echo(f"{name:<44} {mark:<22} {row['model'] or 'to get it: ' + row['get']}")
         return
     if pattern:
         found = listing(pattern)

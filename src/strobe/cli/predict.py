@@ -11,10 +11,8 @@ from strobe.cli.predicting import engine_options, merge_option, model_option, pr
 from strobe.core.errors import printable, without_name
 
 if TYPE_CHECKING:
-    from strobe.engine.executors import ExecutorOptions
     from strobe.engine.prediction import PredictOptions
-
-__all__ = ["command"]
+    from strobe.engine.running import ExecutorOptions
 
 
 @click.command(

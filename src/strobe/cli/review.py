@@ -2,29 +2,27 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import click
 
-from strobe.cli.common import Grouped, folder, json_option, options, progress, quiet_option, seed_option
-from strobe.cli.review_text import leaving, text_of, unfinished
+from strobe.cli.common import (
+    Grouped,
+    click_option,
+    folder,
+    json_option,
+    progress,
+    quiet_option,
+    record_options,
+    seed_option,
+)
+from strobe.cli.review_text import leaving, plan_text, text_of, unfinished
 from strobe.core.errors import printable
-from strobe.review.conduct import AT_ONCE, HINTS
+from strobe.core.options import options_of
+from strobe.review.conduct import ReviewOptions, ServeOptions
 from strobe.review.questions import QUESTIONS
 
-if TYPE_CHECKING:
-    from strobe.review.conduct import ReviewOptions
-    from strobe.workflows.review import ServeOptions
-
-__all__ = ["command"]
-
-_db = click.option(
-    "--db",
-    metavar="URL",
-    envvar="STROBE_REVIEW_DB",
-    help="Database of the answers: postgresql://user@host/name. Default: DATASET/review.sqlite.",
-)
-
+_db = click_option(options_of(ServeOptions)["db"])
 _ask = click.option(
     "--ask",
     type=click.Choice(list(QUESTIONS)),
@@ -39,51 +37,23 @@ def command() -> None:
     """Let people decide which frames look the same, what an image shows, and where its object is."""
 
 
-_reach = options(
-    "where", "Address and people", "strobe.workflows.review:ServeOptions",
-    _db,
-    click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on."),
-    click.option("--port", type=click.IntRange(0, 65535), default=8321, show_default=True,
-                 help="Port. 0 chooses a free one."),
-    click.option("--public-url", metavar="URL", help="The address that people open, if it differs from host and port."),
-    click.option("--token", envvar="STROBE_REVIEW_TOKEN",
-                 help="Shared secret that people enter to join. Prefer the environment variable."),
-    click.option("--invite", multiple=True, metavar="NAME",
-                 help="Print a personal link for this annotator. May be repeated."),
-    click.option("--observer", "observers", multiple=True, metavar="NAME",
-                 help="Print a read-only link for this person. May be repeated."),
-    common=("host", "port", "invite"),
-)  # fmt: skip
-_conduct = options(
-    "settings", "How the review runs", "strobe.review.conduct:ReviewOptions",
-    click.option("--votes", type=click.IntRange(1), default=1, show_default=True,
-                 help="Annotators per pair or image in the first round."),
-    click.option("--labels", is_flag=True,
-                 help="Start with a label stage, in which people add or remove labels of each anchor."),
-    click.option("--verify/--no-verify", default=True, show_default=True,
-                 help="Second round: everyone sees doubtful pairs, or boxes that differ."),
-    click.option("--show-votes", is_flag=True, help="Show earlier votes or boxes in the second round."),
-    click.option("--agree", type=click.FloatRange(0, 1, min_open=True), metavar="IOU",
-                 help="IoU below which two boxes differ. Default: 0.7."),
-    click.option("--controls", type=click.FloatRange(0, 0.5), default=0.04, show_default=True,
-                 help="Share of hidden control questions."),
-    click.option("--lease", "lease_s", type=click.FloatRange(0.1), default=10.0, show_default=True,
-                 callback=lambda _context, _option, minutes: minutes * 60,
-                 help="Minutes that a pair or image is reserved for a person."),
-    click.option("--limit", "limit_s", type=click.FloatRange(0, min_open=True), metavar="SECONDS",
-                 help="Seconds that an image is shown and can be named."),
-    click.option("--practice", type=click.IntRange(0), metavar="N",
-                 help="Number of images or pairs to practise on, with the answers. Default: 5 images (at most a "
-                 "quarter of the groups), or the pairs of --examples."),
-    click.option("--at-once", type=click.Choice(AT_ONCE), default="pair", show_default=True,
-                 help="pair: one pair at a time. set: a whole set, in which all frames are similar except those you "
-                      "mark."),
-    click.option("--hints", type=click.Choice(HINTS), default="after", show_default=True,
-                 help="When people see the hints of a pair, if the dataset has hints."),
-    click.option("--goal", type=click.IntRange(1), metavar="N", help="Daily goal of answers per person."),
-    seed_option,
+_reach = record_options("where", "Address and people", ServeOptions, common=("host", "port", "invite"))
+_lease = click.option(
+    "--lease",
+    "lease_s",
+    type=click.FloatRange(0.1),
+    default=10.0,
+    show_default=True,
+    callback=lambda _context, _option, minutes: minutes * 60,
+    help="Minutes that a pair or image is reserved for a person.",
+)
+_conduct = record_options(
+    "settings",
+    "How the review runs",
+    ReviewOptions,
+    own={"lease_s": _lease, "seed": seed_option},
     common=("votes", "labels", "controls", "practice", "at_once", "hints"),
-)  # fmt: skip
+)
 
 
 @command.command(cls=Grouped, epilog="Example: strobe review serve data/clips --votes 2")
@@ -92,6 +62,18 @@ _conduct = options(
 @_reach
 @_conduct
 @click.option("--suggest", metavar="RUN", help="Suggest the boxes of a detector: RUN, NAME=RUN, or preds:FILE.")
+@click.option(
+    "--plan",
+    metavar="RUN",
+    help="Ask about a sample of sets, drawn by the flicker of RUN's models: for --ask name the sets that matter most "
+    "for their accuracy, for --ask check random sets that flicker. random: any set, with the same chance.",
+)
+@click.option(
+    "--budget",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Number of sets in the sample of --plan. A larger N extends the sample. Default: 60 to name, 20 to check.",
+)
 @click.option(
     "--guidelines",
     type=click.Path(path_type=Path),
@@ -108,15 +90,25 @@ _conduct = options(
 def serve(
     dataset: Path,
     ask: str,
-    where: "ServeOptions",
-    settings: "ReviewOptions",
+    where: ServeOptions,
+    settings: ReviewOptions,
     suggest: str | None,
+    plan: str | None,
+    budget: int | None,
     guidelines: Path | None,
     examples: Path | None,
     open_browser: bool,
 ) -> None:
     """Serve the review page of DATASET until Ctrl-C."""
     from strobe.workflows import review
+
+    if budget is not None and plan is None:
+        raise click.UsageError("--budget needs --plan RUN")
+    sample = None
+    if plan is not None:
+        from strobe.workflows.label_plan import QuestionsFrom
+
+        sample = QuestionsFrom(source=plan, budget=budget)
 
     def ready(links: review.Links) -> None:
         click.echo(f"review page  {links.url}")
@@ -130,7 +122,16 @@ def serve(
             webbrowser.open(links.url)
 
     review.serve(
-        dataset, where, settings, ask=ask, suggest=suggest, guidelines=guidelines, examples=examples, on_ready=ready
+        dataset,
+        where,
+        settings,
+        ask=ask,
+        suggest=suggest,
+        plan=sample,
+        guidelines=guidelines,
+        examples=examples,
+        on_plan=lambda found: click.echo(plan_text(found)),
+        on_ready=ready,
     )
 
 

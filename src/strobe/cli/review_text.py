@@ -1,16 +1,17 @@
 """The figures of a review as text for a terminal, for each question."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from strobe.cli.output import counted
+from strobe.cli.common import counted
 from strobe.core.errors import printable
 
-__all__ = ["leaving", "text_of", "unfinished"]
+if TYPE_CHECKING:
+    from strobe.workflows.label_plan import QuestionPlan
 
 
 def text_of(ask: str, figures: dict[str, Any]) -> str:
     """Return the figures of status and export as text."""
-    return _TEXTS[ask](figures)
+    return _TEXTS.get(ask, _plain)(figures)
 
 
 def _pairs(figures: dict[str, Any]) -> str:
@@ -60,6 +61,19 @@ def _pairs(figures: dict[str, Any]) -> str:
             f"{row['pairs']:>7} {row['pairs_reviewed']:>9} {row['pairs_accepted']:>9}"
             for row in figures["classes"]
         ]
+    return "\n".join(out)
+
+
+def _plain(figures: dict[str, Any]) -> str:
+    """Return the answers, counts and shares of a question that has no text of its own."""
+    out = [f"{printable(figures['dataset'])}: {counted(figures['answers'], 'answer')}", ""]
+    for name, value in figures.items():
+        if isinstance(value, dict) and "method" in value:
+            out.append(f"{name}: {_estimate(value, 100.0)} (n = {value['n']})")
+        elif isinstance(value, dict) and all(isinstance(count, int) for count in value.values()):
+            out.append(f"{name}: " + ", ".join(f"{printable(word)} {count:,}" for word, count in value.items()))
+        elif isinstance(value, int) and name not in ("schema", "answers"):
+            out.append(f"{name}: {value:,}")
     return "\n".join(out)
 
 
@@ -130,8 +144,11 @@ def _name(figures: dict[str, Any]) -> str:
         + (f", {images['waiting']:,} pending" if images["waiting"] else ", none pending"),
         f"answers: a class {decisions['class']:,}, none of these {decisions['none']:,}, "
         f"cannot tell {decisions['unsure']:,}, too late {decisions['late']:,}",
-        f"control images right: {_estimate(controls, 100.0)} (n = {controls['n']})",
     ]
+    if labels := figures.get("labels"):
+        out.append(f"{labels['labelled']:,} of the {labels['asked']:,} sampled sets have a label")
+    else:
+        out.append(f"control images right: {_estimate(controls, 100.0)} (n = {controls['n']})")
     if figures["conditions"]:
         out += ["", "  condition             images  answers"]
         out += [
@@ -231,4 +248,40 @@ def _boxer(row: dict[str, Any]) -> str:
     )
 
 
-_TEXTS = {"pairs": _pairs, "name": _name, "box": _box}
+def _checks(figures: dict[str, Any]) -> str:
+    """Return the lines on checked sets."""
+    sets, said = figures["sets"], figures["said"]
+    return "\n".join(
+        [
+            f"{printable(figures['dataset'])}: {counted(figures['answers'], 'answer')}",
+            "",
+            f"{sets['answered']:,} of {counted(sets['asked'], 'set')} checked"
+            + (f", {sets['waiting']:,} pending" if sets["waiting"] else ", none pending"),
+            f"answers: one thing {said['one']:,}, it changes {said['changed']:,}, several right answers "
+            f"{said['several']:,}, cannot tell {said['unsure']:,}",
+        ]
+    )
+
+
+def plan_text(plan: "QuestionPlan") -> str:
+    """Return a sample of sets as text: its strata, and what it can promise for each model."""
+    what = "to name" if plan.purpose == "name" else "to check"
+    state = "" if plan.is_new else ", resumed"
+    out = [f"plan: {plan.asked:,} of {counted(plan.sets, 'set')} {what} (seed {plan.seed}{state})"]
+    wide = max(len("stratum"), *(len(printable(one.name, limit=60)) for one in plan.strata))
+    out += ["", f"  {'stratum':<{wide}}    sets  {what:>8}"]
+    out += [f"  {printable(one.name, limit=60):<{wide}} {one.sets:>7,} {one.asked:>9,}" for one in plan.strata]
+    if plan.promises:
+        wide = max(len("model"), *(len(printable(one.model, limit=60)) for one in plan.promises))
+        out += ["", "expected intervals, in points (in brackets: with as many random labels)"]
+        out += [f"  {'model':<{wide}}  flicker        acc_orig         acc_pmk            drop"]
+        for one in plan.promises:
+            cells = [f"±{own:.1f} (±{other:.1f})".rjust(15) for own, other in zip(one.planned, one.random, strict=True)]
+            out.append(f"  {printable(one.model, limit=60):<{wide}}  {100 * one.flicker:6.1f}% {' '.join(cells)}")
+        little = [printable(one.model) for one in plan.promises if one.helps_little]
+        if little:
+            out.append(f"note: the plan helps little for {', '.join(little)}, whose answers rarely change within a set")
+    return "\n".join(out) + "\n"
+
+
+_TEXTS = {"pairs": _pairs, "name": _name, "box": _box, "check": _checks}

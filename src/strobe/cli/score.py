@@ -23,8 +23,6 @@ from strobe.core.errors import printable
 if TYPE_CHECKING:
     from strobe.workflows.score import ScoreRunOptions
 
-__all__ = ["command"]
-
 
 @click.command(
     cls=Grouped,
@@ -53,7 +51,7 @@ def command(
     Pass a DATASET folder and predictions with -m preds:FILE (JSON, JSONL, CSV or Parquet). Or pass a RUN folder to
     score its predictions again and replace its results.
     """
-    from strobe.report.terminal import print_headline
+    from strobe.report.headline import print_headline
     from strobe.workflows.score import is_run_folder, score_dataset, score_run
 
     bar = progress(quiet=quiet or as_json)

@@ -13,7 +13,6 @@ from strobe.cli.predicting import merge_option
 if TYPE_CHECKING:
     from strobe.studies.detection.records import DetectionOptions
 
-__all__ = ["scoring_options"]
 
 _FILE = click.Path(path_type=Path)
 

@@ -2,78 +2,41 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from strobe.build.options import CameraOptions
 from strobe.cli.common import (
     Grouped,
+    counted,
     folder,
     json_option,
-    k_option,
-    name_option,
-    options,
+    left_out,
+    made,
+    made_json,
     progress,
     quiet_option,
+    record_options,
+    refuse_option,
     seed_option,
     workers_option,
 )
-from strobe.cli.output import counted, left_out, made, made_json, refuse_option
-
-if TYPE_CHECKING:
-    from strobe.build.camera_path import CameraOptions
-    from strobe.workflows.simulate import SimulateOptions
-
-__all__ = ["command"]
+from strobe.workflows.options import SimulateOptions
 
 _FILE = click.Path(path_type=Path)
 
 
-_camera = options(
-    "camera", "The camera", "strobe.build.camera_path:CameraOptions",
-    k_option,
-    click.option("--fps", type=int, default=30, show_default=True, help="Frames per second."),
-    click.option("--size", type=int, default=256, show_default=True, help="Shorter side of a frame in pixels."),
-    click.option("--margin", type=float, default=0.08, show_default=True,
-                 help="Share of each side of the photo that is reserved for the camera's motion."),
-    click.option("--shift", type=float, default=0.03, show_default=True,
-                 help="Largest shift, as a share of the shorter side."),
-    click.option("--zoom", type=float, default=0.05, show_default=True, help="Largest zoom, as a share of the scale."),
-    click.option("--roll", type=float, default=1.5, show_default=True,
-                 help="Largest rotation in the image plane, degrees."),
-    click.option("--tilt", type=float, default=2.0, show_default=True,
-                 help="Largest tilt out of the image plane, degrees."),
-    click.option("--shake", type=float, default=0.004, show_default=True,
-                 help="Tremor, as a share of the shorter side."),
-    click.option("--blur", type=float, default=0.5, show_default=True,
-                 help="Share of the frame time that the shutter is open."),
-    click.option("--exposure", type=float, default=0.25, show_default=True, help="Largest exposure drift, stops."),
-    click.option("--noise", type=float, default=1.5, show_default=True, help="Sensor noise at mid-grey, 8-bit levels."),
-    click.option("--strength", type=float, default=1.0, show_default=True, help="Factor that scales every effect."),
-    click.option("--clean-anchor", is_flag=True, help="Add no blur and no noise to the anchor."),
-    click.option("--h264", "h264_crf", type=int, help="Encode the clip with H.264 at this CRF (0–51) and decode it."),
-    click.option("--gop", type=int, default=12, show_default=True,
-                 help="With --h264: a key frame every N frames."),
-    common=("k", "size", "strength", "h264_crf"),
-)  # fmt: skip
-_photos = options(
-    "simulate_options", "The dataset", "strobe.workflows.simulate:SimulateOptions",
-    click.option("--labels", type=_FILE,
-                 help="CSV file,label. Default: the class folder of each photo."),
-    click.option("--label", multiple=True, help="A class that every photo shows. May be repeated."),
-    click.option("--boxes", type=_FILE,
-                 help="CSV file,label,x0,y0,x1,y1[,track] in pixels of the photo, or COCO JSON."),
-    click.option("--masks", type=_FILE,
-                 help="Folder of PNG masks with the file names of the photos. Pixel values are object numbers."),
-    click.option("--label-space",
-                 help="A shipped label space, e.g. ilsvrc-2012. Default: the classes in the labels."),
-    click.option("--sets-per-photo", type=int, default=1, show_default=True, help="Clips per photo."),
-    name_option,
-    click.option("--licence", default="", help="The licence of the photos, stored in dataset.json."),
-    workers_option,
-    seed_option,
+_camera = record_options(
+    "camera", "The camera", CameraOptions, ranges=False, common=("k", "size", "strength", "h264_crf")
+)
+_photos = record_options(
+    "simulate_options",
+    "The dataset",
+    SimulateOptions,
+    ranges=False,
+    own={"workers": workers_option, "seed": seed_option},
     common=("labels", "label", "boxes", "label_space", "sets_per_photo", "seed"),
-)  # fmt: skip
+)
 
 
 @click.command(
@@ -90,8 +53,8 @@ _photos = options(
 def command(
     photos: tuple[Path, ...],
     dst: Path,
-    simulate_options: "SimulateOptions",
-    camera: "CameraOptions",
+    simulate_options: SimulateOptions,
+    camera: CameraOptions,
     quiet: bool,
     as_json: bool,
 ) -> None:

@@ -6,15 +6,24 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from strobe.cli.common import Grouped, folder, json_option, k_option, options, progress, quiet_option, seed_option
-from strobe.cli.output import made, made_json
+from strobe.cli.common import (
+    Grouped,
+    folder,
+    json_option,
+    k_option,
+    made,
+    made_json,
+    options,
+    progress,
+    quiet_option,
+    seed_option,
+)
 from strobe.core.errors import InvalidValue, printable
 
 if TYPE_CHECKING:
     from strobe.synthetic.sets import SyntheticOptions
     from strobe.synthetic.world import WorldOptions
 
-__all__ = ["command"]
 
 _Number = TypeVar("_Number", int, float)
 
@@ -39,37 +48,70 @@ def _range(option: str, text: str, kind: type[_Number], example: str) -> tuple[_
 
 
 _scene = options(
-    "world", "The world", _world,
+    "world",
+    "The world",
+    _world,
     click.option("--size", type=int, default=128, show_default=True, help="Side of a frame in pixels."),
     k_option,
     click.option("--objects", default="1", show_default=True, help="Objects per clip: a number or a range, e.g. 1-3."),
-    click.option("--object-scale", default="",
-                 help="Diameter of an object as a share of the side, e.g. 0.2-0.4. Default: 0.35-0.6, or 0.25-0.5 for"
-                 " several objects."),
-    click.option("--distractors", type=int, default=2, show_default=True,
-                 help="Largest number of objects without a class."),
-    click.option("--occluders", type=int, default=1, show_default=True,
-                 help="Largest number of objects that pass in front of the others."),
+    click.option(
+        "--object-scale",
+        default="",
+        help="Diameter of an object as a share of the side, e.g. 0.2-0.4. Default: 0.35-0.6, or 0.25-0.5 for"
+        " several objects.",
+    ),
+    click.option(
+        "--distractors", type=int, default=2, show_default=True, help="Largest number of objects without a class."
+    ),
+    click.option(
+        "--occluders",
+        type=int,
+        default=1,
+        show_default=True,
+        help="Largest number of objects that pass in front of the others.",
+    ),
     click.option("--motion", type=float, default=1.0, show_default=True, help="Strength of motion. 0 is none."),
-    click.option("--blur", type=float, default=0.6, show_default=True,
-                 help="Share of the frame time that the shutter is open."),
+    click.option(
+        "--blur", type=float, default=0.6, show_default=True, help="Share of the frame time that the shutter is open."
+    ),
     click.option("--lighting", type=float, default=1.0, show_default=True, help="Strength of lighting changes."),
     click.option("--noise", type=float, default=3.0, show_default=True, help="Sensor noise, 8-bit levels."),
-    click.option("--background-correlation", type=float, default=0.0, show_default=True,
-                 help="Probability that the background belongs to the object's class. A negative "
-                 "number is the probability that it belongs to another class."),
-)  # fmt: skip
+    click.option(
+        "--background-correlation",
+        type=float,
+        default=0.0,
+        show_default=True,
+        help="Probability that the background belongs to the object's class. A negative "
+        "number is the probability that it belongs to another class.",
+    ),
+)
 _dataset = options(
-    "dataset_options", "The dataset", "strobe.synthetic.sets:SyntheticOptions",
-    click.option("--videos", type=int, default=48, show_default=True,
-                 help="Number of clips. Each has one set. Clips show the classes in turn."),
-    click.option("--max-occlusion", type=float, default=0.6, show_default=True,
-                 help="Exclude members with a larger occluded share."),
+    "dataset_options",
+    "The dataset",
+    "strobe.synthetic.sets:SyntheticOptions",
+    click.option(
+        "--videos",
+        type=int,
+        default=48,
+        show_default=True,
+        help="Number of clips. Each has one set. Clips show the classes in turn.",
+    ),
+    click.option(
+        "--max-occlusion",
+        type=float,
+        default=0.6,
+        show_default=True,
+        help="Exclude members with a larger occluded share.",
+    ),
     click.option("--masks", is_flag=True, help="Also store masks."),
-    click.option("--name", default="synthetic", show_default=True,
-                 help="The dataset's name, which is part of its digest. It does not depend on the folder."),
+    click.option(
+        "--name",
+        default="synthetic",
+        show_default=True,
+        help="The dataset's name, which is part of its digest. It does not depend on the folder.",
+    ),
     seed_option,
-)  # fmt: skip
+)
 
 
 @click.command(

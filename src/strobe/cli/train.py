@@ -10,19 +10,18 @@ from strobe.cli.common import (
     folder,
     json_option,
     log_option,
-    options,
     out_option,
     print_json,
     progress,
     quiet_option,
+    record_options,
     seed_option,
 )
 from strobe.core.errors import printable
+from strobe.workflows.options import TrainOptions
 
 if TYPE_CHECKING:
-    from strobe.workflows.train_job import Trained, TrainOptions
-
-__all__ = ["command"]
+    from strobe.workflows.train_job import Trained
 
 
 def _list(ctx: click.Context, _: click.Parameter, requested: bool) -> None:
@@ -37,33 +36,13 @@ def _list(ctx: click.Context, _: click.Parameter, requested: bool) -> None:
     ctx.exit()
 
 
-_running = options(
-    "train_options", "Running", "strobe.workflows.train_job:TrainOptions",
-    seed_option,
-    click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1 or mps."),
-    click.option("--precision", type=click.Choice(["auto", "float32", "bfloat16"]), default="auto", show_default=True,
-                 help="auto: bfloat16 on CUDA, float32 elsewhere. Some CPUs choose the worst frame in bfloat16."),
-    click.option("--image-size", type=click.IntRange(8, 8192), help="Input size in pixels. Default: the model's own."),
-    click.option("--held-share", type=float, default=0.2, show_default=True,
-                 help="Share of each class's sources to hold out if --held-out is not used."),
-    click.option("--from-scratch", is_flag=True, help="Start from random weights."),
-    click.option("--evaluations", type=int, default=10, show_default=True,
-                 help="Evaluations on the held-out data, spread over the training."),
-    click.option("--checkpoint-s", type=float, default=60.0, show_default=True, help="Seconds between checkpoints."),
-    click.option("--minutes", type=float, help="Stop after this many minutes and keep the weights."),
-    click.option("--cache-gb", type=float, default=16.0, show_default=True,
-                 help="Largest size of the disk cache for prepared frames, in GB."),
-    click.option("--threads", type=int,
-                 help="Torch threads on a CPU. The last bits of results depend on their number."),
-    click.option("--deterministic", is_flag=True,
-                 help="Give bit-identical results in every run on one machine. Slower on a GPU."),
-    click.option("--model-settings", "settings", type=click.Path(path_type=Path), metavar="JSON",
-                 help="Class names, for weights that do not include them."),
-    click.option("--trust", is_flag=True, help="Load weights that may run code. Only for files you trust."),
-    click.option("--offline", is_flag=True, help="Download nothing."),
-    log_option,
+_running = record_options(
+    "train_options",
+    "Running",
+    TrainOptions,
+    own={"seed": seed_option, "log": log_option},
     common=("seed", "device", "image_size", "from_scratch", "minutes", "log"),
-)  # fmt: skip
+)
 
 
 @click.command(
@@ -97,7 +76,7 @@ def command(
     held_out: Path | None,
     anchors: Path | None,
     multi_label: bool,
-    train_options: "TrainOptions",
+    train_options: TrainOptions,
     quiet: bool,
     as_json: bool,
 ) -> None:
@@ -150,6 +129,11 @@ def command(
 
 def _json(done: "Trained") -> dict[str, Any]:
     return {
-        "model": done.model, "weights": str(done.weights), "card": str(done.card), "seconds": round(done.seconds, 1),
-        "was_there": done.was_there, "k": done.k, "history": done.history,
-    }  # fmt: skip
+        "model": done.model,
+        "weights": str(done.weights),
+        "card": str(done.card),
+        "seconds": round(done.seconds, 1),
+        "was_there": done.was_there,
+        "k": done.k,
+        "history": done.history,
+    }

@@ -8,8 +8,12 @@ import click
 
 from strobe.cli.common import (
     Grouped,
+    counted,
     folder,
     json_option,
+    left_out,
+    made,
+    made_json,
     name_option,
     options,
     progress,
@@ -18,20 +22,17 @@ from strobe.cli.common import (
     severity_option,
     workers_option,
 )
-from strobe.cli.output import counted, left_out, made, made_json
 from strobe.cli.predicting import engine_options, loading_options, model_option
 from strobe.core.errors import InvalidValue, printable
 
 if TYPE_CHECKING:
-    from strobe.engine.executors import ExecutorOptions
+    from strobe.engine.running import ExecutorOptions
     from strobe.models.options import LoadOptions
     from strobe.workflows.searching import SearchOutcome
     from strobe.workflows.vary_attack import VaryAttackOptions
     from strobe.workflows.vary_background import VaryBackgroundOptions
     from strobe.workflows.vary_corruption import CorruptionOptions
     from strobe.workflows.vary_generator import VaryGeneratorOptions
-
-__all__ = ["command"]
 
 
 @click.group(name="vary", epilog="Example: strobe vary corruption data/photos data/corrupted --kind fog,snow")

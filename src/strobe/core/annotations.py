@@ -12,8 +12,6 @@ from typing import Any
 from strobe.core.errors import InvalidFile, printable
 from strobe.core.records import Verdict
 
-__all__ = ["Annotation", "anchor_verdict", "normalise_key", "pair_verdict", "parse_annotations"]
-
 _REASON_OF = {
     "deformation": "deformation",
     "background-change": "background",

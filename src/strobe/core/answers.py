@@ -21,8 +21,6 @@ from strobe.core.labels import check_scores, confidence_of, log_sum_and_lead
 from strobe.core.records import Detections
 from strobe.core.tasks import Task
 
-__all__ = ["ANSWERS", "Answers", "BoxAnswers", "ClassAnswers", "ScoreRows", "State", "check_places"]
-
 Scores = NDArray[np.float64] | NDArray[np.float32]
 _BLOCK = 2**16
 """The number of scores processed at once, so that memory does not grow with the dataset."""
@@ -149,9 +147,15 @@ class ClassAnswers:
             seen = np.flatnonzero(state == State.ANSWERED)
             check_scores(scores[seen], names=[names[i] if names else f"row {i}" for i in seen.tolist()], what=model)
         return cls(
-            model=model, kind=kind, label=label, state=state, scores=scores, own_label=own_label,
-            own_confidence=own_confidence, reasons=dict(reasons),
-        )  # fmt: skip
+            model=model,
+            kind=kind,
+            label=label,
+            state=state,
+            scores=scores,
+            own_label=own_label,
+            own_confidence=own_confidence,
+            reasons=dict(reasons),
+        )
 
     @classmethod
     def from_labels(cls, model: str, label: Ints, *, scored: Bools | None = None) -> "ClassAnswers":
@@ -371,9 +375,15 @@ class BoxAnswers:
             frame, label, boxes, score = frame[order], label[order], np.take(boxes, order, axis=0), score[order]
         state = states_of(n_frames, scored, reasons)
         return cls(
-            frame=frame, label=label, xyxy=boxes, score=score, state=state, n_classes=n_classes, model=model,
+            frame=frame,
+            label=label,
+            xyxy=boxes,
+            score=score,
+            state=state,
+            n_classes=n_classes,
+            model=model,
             reasons=dict(reasons),
-        )  # fmt: skip
+        )
 
     @classmethod
     def of_frames(
@@ -402,9 +412,15 @@ class BoxAnswers:
     def merged(self) -> "BoxAnswers":
         """Return the same boxes with a single class, in the same order, to score only their localization."""
         return BoxAnswers(
-            frame=self.frame, label=np.zeros(len(self), dtype=np.int8), xyxy=self.xyxy, score=self.score,
-            state=self.state, n_classes=1, model=self.model, reasons=self.reasons,
-        )  # fmt: skip
+            frame=self.frame,
+            label=np.zeros(len(self), dtype=np.int8),
+            xyxy=self.xyxy,
+            score=self.score,
+            state=self.state,
+            n_classes=1,
+            model=self.model,
+            reasons=self.reasons,
+        )
 
     def as_classes(self) -> ClassAnswers:
         """Return the class of each frame's most confident box; a frame without boxes gets `OUTSIDE`, which is wrong."""

@@ -1,24 +1,13 @@
 """Array types for function signatures, and helpers that keep arrays of millions of rows small."""
 
-from collections.abc import Iterator
+import hashlib
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "BLOCK",
-    "FARTHEST",
-    "Bools",
-    "Floats",
-    "Ints",
-    "Texts",
-    "are_pixels",
-    "blocks",
-    "counts",
-    "narrow",
-    "narrow_type",
-]
+from strobe.core.late import require
 
 Ints = NDArray[np.integer[Any]]
 Floats = NDArray[np.float64]
@@ -84,3 +73,14 @@ def counts(values: Ints, n: int) -> NDArray[np.int64]:
     for part in blocks(len(values)):
         found += np.bincount(values[part], minlength=n)
     return found
+
+
+def digest_of_tensors(tensors: Mapping[str, Any]) -> str:
+    """Return the sha256 of the names, shapes, types and values of torch tensors, in the order of their names."""
+    torch = require("torch", what="reading weights", extra="models")
+    hasher = hashlib.sha256()
+    for name, tensor in sorted(tensors.items()):
+        hasher.update(f"{name}\t{tuple(tensor.shape)}\t{tensor.dtype}\n".encode())
+        if tensor.numel():
+            hasher.update(memoryview(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()))
+    return hasher.hexdigest()

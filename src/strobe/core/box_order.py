@@ -5,8 +5,6 @@ from numpy.typing import NDArray
 
 from strobe.core.arrays import Floats, Ints
 
-__all__ = ["in_order", "order_of"]
-
 
 def in_order(frame: Ints, score: Floats, label: Ints) -> bool:
     """Return whether rows are sorted by frame, then score from the highest, then label.

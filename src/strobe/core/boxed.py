@@ -13,8 +13,6 @@ from strobe.core.crops import LEAST_SIDE, cut_of
 from strobe.core.errors import InvalidValue, expect, printable
 from strobe.core.tables import Boxes
 
-__all__ = ["MERGERS", "PICKS", "BoxChoice", "classes_of", "picked"]
-
 MERGERS = ("max", "sum", "noisyor")
 """How the scores of a class's boxes are combined: the highest, their sum, or 1 − ∏(1 − s)."""
 
@@ -63,12 +61,15 @@ def classes_of(
     surest = np.where(answered, scores.max(axis=1, initial=-np.inf), np.nan)
     scores[~answered] = np.nan
     return ClassAnswers(
-        model=boxes.model, kind="probabilities", label=chosen, scores=scores,
+        model=boxes.model,
+        kind="probabilities",
+        label=chosen,
+        scores=scores,
         state=np.where(outside, State.OUTSIDE, boxes.state[rows]).astype(np.uint8),
         own_label=chosen.astype(np.int32),
         own_confidence=surest.astype(np.float32),
         reasons={at: boxes.reasons[row] for at, row in enumerate(rows.tolist()) if row in boxes.reasons},
-    )  # fmt: skip
+    )
 
 
 def _merged(row: Ints, column: Ints, score: Floats, shape: tuple[int, int], merge: str) -> Floats:

@@ -18,8 +18,6 @@ from strobe.core.tables import NO_PTS, SET_COLUMNS, Boxes, Frames, Hints, Labels
 from strobe.core.true_boxes import fit_boxes
 from strobe.core.variants import NO_VARIANT, Variant, Variants
 
-__all__ = ["DatasetBuilder", "frame_list_digest", "written"]
-
 _DTYPES: dict[Any, type] = {Texts: object, Ints: np.int64, Floats: np.float64, Bools: np.bool_}
 _ROWS = 2**15
 """The number of rows buffered before they become columns: rows of Python objects take ten times the memory."""

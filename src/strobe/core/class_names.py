@@ -2,8 +2,6 @@
 
 import re
 
-__all__ = ["NO_CLASS", "class_key", "spelling_key"]
-
 _ALIASES = {
     "aeroplane": "airplane", "motorbike": "motorcycle", "sofa": "couch", "tvmonitor": "tv", "television": "tv",
     "televisionset": "tv", "mobilephone": "cellphone", "cellularphone": "cellphone", "cellulartelephone": "cellphone",

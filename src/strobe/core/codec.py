@@ -25,8 +25,6 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args
 
 from strobe.core.errors import InvalidValue, printable
 
-__all__ = ["LEFT_OUT", "UNWRITTEN", "Count", "Rule", "Share", "decode", "encode", "json_schema", "written_as"]
-
 T = TypeVar("T")
 Reader = Callable[[object], Any]
 
@@ -331,8 +329,12 @@ def _schema(hint: Any, known: dict[str, Any], part: _Field | None = None) -> dic
     if origin is tuple:
         if args[1:] == (...,):
             return {"type": "array", "items": _schema(args[0], known)}
-        return {"type": "array", "prefixItems": [_schema(arg, known) for arg in args], "minItems": len(args),
-                "items": False}  # fmt: skip
+        return {
+            "type": "array",
+            "prefixItems": [_schema(arg, known) for arg in args],
+            "minItems": len(args),
+            "items": False,
+        }
     if origin is Mapping:
         return {"type": "object", "additionalProperties": _schema(args[1], known)}
     if origin in (Union, UnionType):

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 from strobe.core.errors import expect
 from strobe.core.records import Box
 
-__all__ = ["FITS", "GREY", "LEAST_SIDE", "cut_of", "fitted", "object_of", "share_of"]
-
 LEAST_SIDE = 8
 """The smallest side of a crop in pixels; smaller crops show nothing and are not made."""
 

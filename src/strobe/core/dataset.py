@@ -15,7 +15,7 @@ from strobe.core.arrays import Bools, Ints, blocks, narrow, narrow_type
 from strobe.core.digests import digest_of, frames_digest_of
 from strobe.core.errors import InvalidValue, StrobeError, expect, printable
 from strobe.core.labels import LabelSpace
-from strobe.core.people import PEOPLE, BoxAnswer, NameAnswer
+from strobe.core.people import GROWING, BoxAnswer, CheckAnswer, NameAnswer, SampledSet
 from strobe.core.records import Frame, Member, PerturbationSet, PictType, Unreviewed, Verdict, frame_id
 from strobe.core.tables import (
     KINDS,
@@ -31,8 +31,6 @@ from strobe.core.tables import (
     recipe_of,
 )
 from strobe.core.variants import NO_VARIANT, Variants, level_numbers
-
-__all__ = ["Dataset", "DatasetInfo", "joined"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,10 +74,10 @@ class Dataset:
     """Candidate or reviewed sets, with all data on their frames. `root` is the folder that the dataset was read from.
 
     `variants` is None if all sets are of one unnamed kind, such as sets from videos; the levels are then the whole
-    numbers up to k. `names` and `drawn` hold people's answers about single images. These answers change no figure of a
-    model and are not part of the digest. If the dataset was filtered by votes, `unseen` holds the pairs without a vote,
-    by set. `unvoted` then holds the sets without any vote and the row of their video, whether or not these sets are
-    still included.
+    numbers up to k. `names`, `drawn` and `checks` hold people's answers, and `samples` the sets that they are asked
+    about; none of these is part of the digest. If the dataset was filtered by votes, `unseen` holds the pairs without
+    a vote, by set. `unvoted` then holds the sets without any vote and the row of their video, whether or not these sets
+    are still included.
     """
 
     info: DatasetInfo
@@ -92,6 +90,8 @@ class Dataset:
     verdicts: tuple[Verdict, ...] = ()
     names: tuple[NameAnswer, ...] = ()
     drawn: tuple[BoxAnswer, ...] = ()
+    checks: tuple[CheckAnswer, ...] = ()
+    samples: tuple[SampledSet, ...] = ()
     variants: Variants | None = None
     root: Path | None = None
     unseen: Mapping[str, Unreviewed] = field(default_factory=dict)
@@ -417,7 +417,7 @@ def joined(parts: Sequence[Dataset], *, info: DatasetInfo, root: Path | None = N
             columns[name] = np.concatenate(found)
         return cls(**columns)
 
-    answers: dict[str, Any] = {table: tuple(one for part in parts for one in getattr(part, table)) for table in PEOPLE}
+    answers: dict[str, Any] = {table: tuple(one for part in parts for one in getattr(part, table)) for table in GROWING}
     return Dataset(
         info=info,
         videos=stack("videos", Videos),

@@ -25,21 +25,9 @@ import numpy as np
 from strobe.core.arrays import Bools
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue
+from strobe.core.people import LABEL, latest_answers
 from strobe.core.records import Unreviewed, Verdict
 from strobe.core.tables import Labels
-
-__all__ = [
-    "Derivation",
-    "Tally",
-    "derive",
-    "is_clean",
-    "latest_votes",
-    "majority_labels",
-    "relabelled",
-    "review_views",
-    "reviewed",
-    "unreviewed",
-]
 
 Pair = tuple[str, str]
 """A pair by its names: (set_id, frame_id of the neighbour)."""
@@ -266,6 +254,39 @@ def reviewed(dataset: Dataset, derivation: Derivation | None = None) -> Dataset:
         dataset, labels=derivation.labels, unseen=derivation.unseen(dataset), unvoted=derivation.unvoted(dataset)
     )
     return whole.keep_rows(derivation.kept)
+
+
+def with_names(dataset: Dataset) -> Dataset:
+    """Return the dataset with the labels that people gave to anchors by naming them for this purpose.
+
+    A class is the label of a set if more than half of its annotators named it. Only sets without a label get one. If
+    members are scored with their own labels, they take the label of their anchor.
+    """
+    if not dataset.names:
+        return dataset
+    named = latest_answers(answer for answer in dataset.names if answer.condition == LABEL)
+    if not named:
+        return dataset
+    sets, space = dataset.sets, dataset.info.label_space
+    has = np.zeros(len(dataset.frames), dtype=bool)
+    has[dataset.labels.frame] = True
+    rows: set[tuple[int, int]] = set()
+    bounds = np.searchsorted(sets.set, np.arange(dataset.n_sets + 1))
+    ids = dataset.frame_ids(sets.anchor_frame)
+    for number in np.flatnonzero(~dataset.labelled).tolist():
+        said = [answer.label if answer.said == "class" else "" for answer in named.get(ids[number], {}).values()]
+        chosen = next((label for label in said if label and 2 * said.count(label) > len(said)), None)
+        if chosen is None:
+            continue
+        members = sets.frame[bounds[number] : bounds[number + 1]]
+        frames = members if dataset.info.label_source == "frame" else sets.anchor_frame[number : number + 1]
+        rows |= {(frame, space.index(chosen)) for frame in frames[~has[frames]].tolist()}
+    if not rows:
+        return dataset
+    table = np.array(sorted(rows), dtype=np.int32)
+    frame = np.concatenate([dataset.labels.frame, table[:, 0]])
+    label = np.concatenate([dataset.labels.label, table[:, 1]])
+    return replace(dataset, labels=Labels(frame=frame, label=label))
 
 
 def unreviewed(dataset: Dataset) -> Unreviewed:

@@ -20,7 +20,6 @@ from strobe.core.variants import NO_VARIANT
 if TYPE_CHECKING:
     from strobe.core.dataset import Dataset
 
-__all__ = ["digest_of", "frames_digest_of"]
 
 _LINES = 2**18
 """The number of lines sorted in memory. More lines are sorted through a file, one alphabetical range at a time."""

@@ -3,28 +3,9 @@
 import difflib
 import errno
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-
-__all__ = [
-    "CannotDownload",
-    "CannotWrite",
-    "InvalidFile",
-    "InvalidValue",
-    "MissingExtra",
-    "ModelFailed",
-    "StrobeError",
-    "UnknownName",
-    "expect",
-    "fitting",
-    "in_file",
-    "install_line",
-    "out_of_memory",
-    "printable",
-    "refused",
-    "without_name",
-]
 
 _REFUSED = {
     **dict.fromkeys((errno.EACCES, errno.EPERM), "no permission; ask its owner, or choose another location"),
@@ -71,8 +52,61 @@ def install_line(extra: str = "") -> str:
     return f"pip install 'strobe-vision[{extra}]'" if extra else "pip install strobe-vision"
 
 
+_SHORT = {"out": "-o", "model": "-m"}
+
+
+def flag(name: str, value: str | None = None) -> str:
+    """Return an option as the command line writes it.
+
+    >>> flag("allow_missing", "True"), flag("batch_size", "8"), flag("out")
+    ('--allow-missing', '--batch-size 8', '-o')
+    """
+    written = _SHORT.get(name) or "--" + name.replace("_", "-")
+    return written if value in (None, "True") else f"{written} {value}"
+
+
+_writers: list[Callable[[str, str | None], str]] = [flag]
+"""How options are written; the last one applies. A list, not a context variable, because worker threads share it."""
+
+
+@contextmanager
+def options_written(how: Callable[[str, str | None], str]) -> Iterator[None]:
+    """Let the messages made in this block write options as `how` does."""
+    _writers.append(how)
+    try:
+        yield
+    finally:
+        _writers.remove(how)
+
+
+def spelled(text: str) -> str:
+    """Return the text with each `<<option>>` or `<<option=value>>` as the user sets it (ADR 31).
+
+    An option is named by its flag with underscores. The terminal gets flags. The Python API gets arguments.
+
+    >>> spelled("score the rest with <<allow_missing=True>>, or try <<batch_size=8>>; remove <<stop_early>>")
+    'score the rest with --allow-missing, or try --batch-size 8; remove --stop-early'
+    """
+    before, *parts = text.split("<<")
+    for part in parts:
+        inside, end, after = part.partition(">>")
+        name, equals, value = inside.partition("=")
+        is_option = end and name.isidentifier() and name.islower()
+        before += (_writers[-1](name, value if equals else None) + after) if is_option else "<<" + part
+    return before
+
+
 class StrobeError(Exception):
-    """An error that the user can fix. The command line prints it in one line and exits with code 2."""
+    """An error that the user can fix. The command line prints it in one line and exits with code 2.
+
+    Its message names options as `<<option>>` (see `spelled`).
+
+    >>> str(StrobeError("no such run; choose another with <<against=RUN>>"))
+    'no such run; choose another with --against RUN'
+    """
+
+    def __init__(self, *message: str) -> None:
+        super().__init__(*map(spelled, message))
 
 
 class InvalidValue(StrobeError):
@@ -137,7 +171,7 @@ def fitting(name: str, n: int) -> Iterator[None]:
         if not out_of_memory(error):
             raise
         raise ModelFailed(
-            f"{printable(name)}: out of memory with a batch of {n}; try --batch-size {max(1, n // 2)}"
+            f"{printable(name)}: out of memory with a batch of {n}; try <<batch_size={max(1, n // 2)}>>"
         ) from error
 
 

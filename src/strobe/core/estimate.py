@@ -8,8 +8,6 @@ from typing import Any, ClassVar
 from strobe.core.codec import LEFT_OUT, Count
 from strobe.core.errors import invalid
 
-__all__ = ["Estimate", "Missing"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:

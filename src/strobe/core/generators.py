@@ -8,8 +8,6 @@ from typing import Any, Literal
 from strobe.core.errors import expect
 from strobe.core.labels import LabelSpace
 
-__all__ = ["GRANULARITIES", "LATENT", "GeneratorSpec", "GeneratorStep", "Granularity"]
-
 Granularity = Literal["latent", "coarse", "middle", "fine", "pixel"]
 
 GRANULARITIES: tuple[Granularity, ...] = ("latent", "coarse", "middle", "fine", "pixel")

@@ -15,19 +15,6 @@ from strobe.core.class_names import class_key
 from strobe.core.codec import decode, encode
 from strobe.core.errors import InvalidValue, UnknownName, expect, printable
 
-__all__ = [
-    "MERGES",
-    "LabelSpace",
-    "Projection",
-    "check_scores",
-    "confidence_of",
-    "log_softmax",
-    "other_names",
-    "projection",
-    "shipped_spaces",
-    "space",
-]
-
 Floats = NDArray[np.floating[Any]]
 
 MERGES = ("max", "mean", "sum")
@@ -432,9 +419,12 @@ def projection(source: str, target: str) -> Projection:
         for label_id in target_space.ids
     )
     return Projection(
-        source=source_space, target=target_space, children=children, version=entry["version"],
+        source=source_space,
+        target=target_space,
+        children=children,
+        version=entry["version"],
         rule=entry.get("rule", "merge"),
-    )  # fmt: skip
+    )
 
 
 @cache

@@ -1,14 +1,20 @@
-"""Late imports: heavy packages are named as text and imported on first use."""
+"""Late imports: heavy packages and members of lists are named as text and imported on first use.
+
+A `Registry` is a list to which other packages can add members: model providers, formats, questions, generators and
+studies. It maps each name to "module:object" and, if importing the member is slow, to a line of help. Installed
+packages add members through Python entry points. strobe reads their metadata only if a name is not in its own list, or
+if all names are listed.
+"""
 
 import importlib
 import os
 import re
+from collections.abc import Iterator, Mapping
+from functools import cached_property
 from types import ModuleType
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from strobe.core.errors import MissingExtra
-
-__all__ = ["installed_version", "load", "require", "spin_briefly", "too_old"]
+from strobe.core.errors import MissingExtra, StrobeError, UnknownName, printable
 
 _SPINS = "3000"
 """How often a GNU OpenMP thread spins before it sleeps (by default 300,000 times); see docs/performance-method.md."""
@@ -76,3 +82,146 @@ def spin_briefly() -> None:
     """
     if not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & os.environ.keys():
         os.environ["GOMP_SPINCOUNT"] = _SPINS
+
+
+Member = TypeVar("Member")
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+class Plugin:
+    """A member that an installed package adds: its name, its "module:object" and its package with the version."""
+
+    def __init__(self, group: str, name: str, reference: str, package: str) -> None:
+        self.name, self.reference, self.package = name, reference, package
+        self.where = f"{printable(package)}: entry point {printable(f'{name} = {reference}')} of {group}"
+
+    def failed(self, why: str) -> StrobeError:
+        """Return the error of a plugin that cannot be used, in one line that names its package and entry point."""
+        return StrobeError(f"{self.where}: {why}; update or uninstall {printable(self.package.split()[0])}")
+
+
+class Registry(Generic[Member]):
+    """A list of members by name: strobe's own members, and the members that installed packages add.
+
+    `kind` is the class of every member, `what` is the noun for a member in messages, and `group` is the group of entry
+    points (None: packages cannot add members). A package cannot use strobe's own names or the `reserved` names.
+
+    >>> numbers = Registry("strobe.examples", int, "number", {"largest": "sys:maxsize"})
+    >>> "largest" in numbers, list(numbers), numbers["largest"] > 0
+    (True, ['largest'], True)
+    """
+
+    def __init__(
+        self,
+        group: str | None,
+        kind: type[Member],
+        what: str,
+        own: Mapping[str, str | tuple[str, str]],
+        *,
+        reserved: tuple[str, ...] = (),
+    ) -> None:
+        self.group = group
+        self.own = {name: one if isinstance(one, str) else one[0] for name, one in own.items()}
+        self._lines = {name: one[1] for name, one in own.items() if not isinstance(one, str)}
+        self._kind, self._what, self._reserved = kind, what, reserved
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.own or name in self.plugins
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over all names: first strobe's own in their order, then the names from installed packages."""
+        yield from self.own
+        yield from self.plugins
+
+    def __getitem__(self, name: str) -> Member:
+        """Import and return a member. Raises a one-line StrobeError for an unknown name or a broken plugin."""
+        if name in self.own:
+            return self._checked(load(self.own[name]), self.own[name])
+        plugin = self.plugins.get(name)
+        if plugin is None:
+            raise UnknownName(self._what, name, list(self), hint=f"known: {', '.join(self)}")
+        try:
+            return self._checked(load(plugin.reference), plugin.reference)
+        except (Exception, SystemExit) as error:  # a package may raise any exception when it is imported
+            why = str(error) if isinstance(error, StrobeError | TypeError) else f"{type(error).__name__}: {error}"
+            raise plugin.failed(f"cannot be loaded ({printable(why, limit=160)})") from error
+
+    def working(self) -> dict[str, Member]:
+        """Return every member that can be imported, by name.
+
+        `problems` has a line for each member that cannot be imported.
+        """
+        members = {}
+        for name in self:
+            try:
+                members[name] = self[name]
+            except StrobeError:
+                if name in self.own:
+                    raise
+        return members
+
+    def lines(self) -> dict[str, str]:
+        """Return every usable name with one line of help.
+
+        Strobe's own members that have such a line are not imported. Other members declare the line as `what`.
+        """
+        help_lines = {}
+        for name in self:
+            try:
+                help_lines[name] = self._lines.get(name) or str(getattr(self[name], "what", ""))
+            except StrobeError:
+                if name in self.own:
+                    raise
+        return help_lines
+
+    def problems(self) -> list[str]:
+        """Return one line for each plugin that cannot be used; it names the package and the entry point."""
+        lines = [str(error) for error in self._read[1]]
+        for name in self.plugins:
+            try:
+                self[name]
+            except StrobeError as error:
+                lines.append(str(error))
+        return lines
+
+    @property
+    def plugins(self) -> dict[str, Plugin]:
+        """The members of installed packages whose names are free, by name."""
+        return self._read[0]
+
+    @cached_property
+    def _read(self) -> tuple[dict[str, Plugin], list[StrobeError]]:
+        """Read the entry points once.
+
+        Return the plugins with a free and valid name, and an error for each other plugin.
+        """
+        from importlib.metadata import entry_points
+
+        if self.group is None:
+            return {}, []
+        try:
+            points = entry_points(group=self.group)
+        except Exception as error:  # the metadata of any installed package may be damaged
+            why = f"{type(error).__name__}: {printable(error, limit=120)}"
+            return {}, [StrobeError(f"the entry points of installed packages cannot be read ({why})")]
+        plugins: dict[str, Plugin] = {}
+        refused = []
+        for point in sorted(points, key=lambda one: (one.dist.name if one.dist else "", one.name)):
+            package = f"{point.dist.name} {point.dist.version}" if point.dist else "an unnamed package"
+            plugin = Plugin(self.group, point.name, point.value, package)
+            other = plugins.get(point.name)
+            if _NAME.fullmatch(point.name) is None:
+                refused.append(plugin.failed("expected a name of letters, digits, dots and dashes"))
+            elif point.name in self.own or point.name in self._reserved or other is not None:
+                taken = printable(other.package) if other else "strobe itself"
+                refused.append(plugin.failed(f"the name {point.name} is taken by {taken}"))
+            else:
+                plugins[point.name] = plugin
+        return plugins, refused
+
+    def _checked(self, member: object, reference: str) -> Member:
+        if not isinstance(member, self._kind):
+            kind = f"{self._kind.__module__}.{self._kind.__qualname__}"
+            raise TypeError(f"{reference} is a {type(member).__name__}, expected a {kind}")
+        return member

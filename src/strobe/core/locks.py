@@ -13,10 +13,7 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from strobe.core.errors import CannotWrite, InvalidFile, StrobeError, printable
-from strobe.core.files import cannot_write, hold, is_at, make_folder, release
-from strobe.core.inside import refuse_links
-
-__all__ = ["LOCK", "Lock", "locked", "writes", "writing"]
+from strobe.core.files import cannot_write, hold, is_at, make_folder, refuse_links, release
 
 LOCK = ".lock"
 """The name of a folder's lock file. A process that writes to the folder holds this lock."""
@@ -61,7 +58,7 @@ def writing(folder: Path) -> Iterator[Lock]:
     """Lock a folder for writing; if another command writes to it, raise a one-line error.
 
     The folder is created if missing, and removed again if it stays empty. The lock is reentrant. A link out of the
-    folder is refused in places that commands write to (`strobe.core.inside`).
+    folder is refused in places that commands write to (`strobe.core.files`).
     """
     place = folder.resolve()
     held = _HELD.get().get(place)

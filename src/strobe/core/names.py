@@ -4,8 +4,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-__all__ = ["short_models", "short_names", "shown_models"]
-
 
 def short_names(names: Sequence[str]) -> list[str]:
     """Return each name without unneeded folders and without its image suffix; equal names stay equal.

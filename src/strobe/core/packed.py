@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from strobe.core.errors import expect
 from strobe.core.late import load
 
-__all__ = ["PACKED_SUFFIX", "is_packed", "is_sealed", "packed", "packed_size", "unpacked"]
-
 PACKED_SUFFIX = ".zst"
 
 _LEVEL = 3

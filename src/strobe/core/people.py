@@ -1,8 +1,9 @@
-"""People's answers about one image: the class of its object (`NameAnswer`) and the object's location (`BoxAnswer`).
+"""People's answers about one image or set: its class, the location of its object, or whether it shows one thing.
 
 Answers are appended and never changed; each person's latest answer about an image counts.
 """
 
+import hmac
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,13 +12,17 @@ from typing import Any, Literal, TypeVar
 from strobe.core.errors import expect
 from strobe.core.records import Verdict
 
-__all__ = ["DISCARDS", "PEOPLE", "SAID", "BoxAnswer", "NameAnswer", "latest_answers"]
-
 SAID = ("class", "none", "unsure", "late")
 """The possible answers for an image: a class, none of these, cannot tell, or too late (after the time limit)."""
 
 DISCARDS = ("absent", "several", "whole", "unclear", "other")
 """Reasons to discard an image: no object, several objects, it fills the image, unclear extent, another reason."""
+
+LABEL = "label"
+"""The condition of an image that is named to give its set a label, and not to measure people."""
+
+CHECKED = ("one", "changed", "several", "unsure")
+"""The possible answers about a set: one thing with one right answer, it changes, several right answers, cannot tell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +30,7 @@ class NameAnswer:
     """The class that one person named for one image.
 
     `label` is the id of the class if `said` is `class`. If `said` is `late`, `label` is the class chosen after the time
-    limit, or empty. `condition` is how the image was shown: its variant, `anchor`, or `control`.
+    limit, or empty. `condition` is how the image was shown: its variant, `anchor`, `control`, or `label`.
     """
 
     answer_id: str
@@ -89,11 +94,60 @@ class BoxAnswer:
             expect(x1 > x0 and y1 > y0, "BoxAnswer.xyxy", "x1 > x0 and y1 > y0", self.xyxy)
 
 
-PEOPLE: dict[str, type[Any]] = {"verdicts": Verdict, "names": NameAnswer, "drawn": BoxAnswer}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckAnswer:
+    """One person's answer to whether a set shows one thing throughout. `frame_id` is the set's anchor."""
+
+    answer_id: str
+    annotator: str
+    at: str
+    set_id: str
+    frame_id: str
+    said: Literal["one", "changed", "several", "unsure"]
+    seconds: float | None = None
+    note: str = ""
+    page_version: str = ""
+
+    def __post_init__(self) -> None:
+        _check("CheckAnswer", self.annotator, self.frame_id, self.seconds)
+        expect(bool(self.set_id), "CheckAnswer.set_id", "not empty", self.set_id)
+        expect(self.said in CHECKED, "CheckAnswer.said", f"one of {', '.join(CHECKED)}", self.said)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampledSet:
+    """A set of a sample that people are asked about, whether or not the set was drawn.
+
+    `purpose` is `name` or `check`. A larger sample is a new `wave`, which contains all sets of the earlier waves.
+    `place` is the set's position in the order of questions, or −1 if it was not drawn. `chance` is the set's chance of
+    being drawn in this or an earlier wave. All sets of a `stratum` have the same chance.
+    """
+
+    sample_id: str
+    purpose: Literal["name", "check"]
+    wave: int
+    set_id: str
+    stratum: str
+    place: int
+    chance: float
+    seed: int
+
+    def __post_init__(self) -> None:
+        expect(self.purpose in ("name", "check"), "SampledSet.purpose", "name or check", self.purpose)
+        expect(bool(self.set_id), "SampledSet.set_id", "not empty", self.set_id)
+        expect(self.wave >= 0, "SampledSet.wave", ">= 0", self.wave)
+        expect(self.place >= -1, "SampledSet.place", ">= -1", self.place)
+        expect(0 <= self.chance <= 1, "SampledSet.chance", "0–1", self.chance)
+
+
+PEOPLE: dict[str, type[Any]] = {"verdicts": Verdict, "names": NameAnswer, "drawn": BoxAnswer, "checks": CheckAnswer}
 """The tables of people's answers, which grow separately, and the record type of each table's rows.
 
 A table is a field of `Dataset`, a Parquet file in its folder and a table of the review store.
 """
+
+GROWING: dict[str, type[Any]] = {**PEOPLE, "samples": SampledSet}
+"""The tables of a dataset folder that grow after it was made: people's answers, and the sets they are asked about."""
 
 
 def _check(record: str, annotator: str, frame_id: str, seconds: float | None) -> None:
@@ -106,7 +160,7 @@ def _is_finite(value: object) -> bool:
     return isinstance(value, int | float) and math.isfinite(value)
 
 
-Answer = TypeVar("Answer", NameAnswer, BoxAnswer)
+Answer = TypeVar("Answer", NameAnswer, BoxAnswer, CheckAnswer)
 
 
 def latest_answers(answers: Iterable[Answer]) -> dict[str, dict[str, Answer]]:
@@ -115,3 +169,27 @@ def latest_answers(answers: Iterable[Answer]) -> dict[str, dict[str, Answer]]:
     for answer in sorted(answers, key=lambda one: (one.at, one.answer_id)):
         latest.setdefault(answer.frame_id, {})[answer.annotator] = answer
     return latest
+
+
+def sample_of(samples: Iterable[SampledSet], purpose: str) -> dict[str, SampledSet]:
+    """Return the newest wave of a sample by set, in the order of the table; empty if there is no such sample."""
+    own = [one for one in samples if one.purpose == purpose]
+    newest = max((one.wave for one in own), default=0)
+    return {one.set_id: one for one in own if one.wave == newest}
+
+
+def questions_of(samples: Iterable[SampledSet], purpose: str) -> list[str]:
+    """Return the sets that people are asked about for a purpose, in the order of the questions."""
+    drawn = [one for one in sample_of(samples, purpose).values() if one.place >= 0]
+    return [one.set_id for one in sorted(drawn, key=lambda one: one.place)]
+
+
+def pseudonyms(names: Iterable[str], secret: bytes) -> dict[str, str]:
+    """Return a pseudonym for each annotator. The same name and secret give the same pseudonym in every export.
+
+    Without the secret, nobody can check which pseudonym belongs to a name.
+
+    >>> pseudonyms(["Ann"], b"secret")
+    {'Ann': 'person-e8c374fb91da'}
+    """
+    return {name: "person-" + hmac.new(secret, name.encode("utf-8"), "sha256").hexdigest()[:12] for name in names}

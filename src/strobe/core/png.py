@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from strobe.core.late import load
 
-__all__ = ["png_bytes"]
-
 
 def png_bytes(pixels: NDArray[np.uint8], *, compress_level: int = 3) -> bytes:
     """Return the image as a PNG, lightly compressed, because storing an image must not take longer than making it."""

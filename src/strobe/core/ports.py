@@ -11,25 +11,6 @@ from strobe.core.answers import Answers
 from strobe.core.generators import GeneratorSpec
 from strobe.core.records import Detections, ModelSpec
 
-__all__ = [
-    "AnswerStore",
-    "Classifier",
-    "Detector",
-    "DeviceModel",
-    "DeviceSource",
-    "Differentiable",
-    "EncodedClassifier",
-    "Executor",
-    "FrameSource",
-    "Image",
-    "LayeredGenerator",
-    "Model",
-    "Preparation",
-    "Progress",
-    "SendableSource",
-    "Silent",
-]
-
 Image = NDArray[np.uint8]
 """An RGB image, (height, width, 3), 8 bits per channel, upright."""
 

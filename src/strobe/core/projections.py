@@ -6,8 +6,6 @@ from strobe.core.class_names import NO_CLASS, class_key, spelling_key
 from strobe.core.errors import StrobeError, UnknownName
 from strobe.core.labels import LabelSpace, Projection, projection, space
 
-__all__ = ["projection_between", "shipped_between"]
-
 
 def projection_between(source: LabelSpace, target: LabelSpace) -> Projection:
     """Return the projection from scores over `source` to scores over `target`.
@@ -29,7 +27,7 @@ def projection_between(source: LabelSpace, target: LabelSpace) -> Projection:
         raise StrobeError(
             f"the model ({source.name}, {len(source)} classes, e.g. {source.names[0]}) and the dataset "
             f"({target.name}, e.g. {target.names[0]}) have no class in common; rename the model's classes to the "
-            "dataset's, or make the dataset with --label-space ilsvrc-2012, imagenet-vid, youtube-bb or coco-80"
+            "dataset's, or make the dataset with <<label_space=ilsvrc-2012>>, imagenet-vid, youtube-bb or coco-80"
         )
     return Projection(source=source, target=target, children=children)
 

@@ -13,20 +13,6 @@ from strobe.core.errors import expect
 from strobe.core.labels import LabelSpace
 from strobe.core.variants import NO_VARIANT, STATUSES
 
-__all__ = [
-    "DECISIONS",
-    "REASONS",
-    "Box",
-    "Detections",
-    "Frame",
-    "Member",
-    "ModelSpec",
-    "PerturbationSet",
-    "Unreviewed",
-    "Verdict",
-    "frame_id",
-]
-
 DECISIONS = ("similar", "dissimilar", "unsure")
 """The possible decisions of an annotator about a pair."""
 

@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from strobe.core.errors import CannotWrite
 from strobe.core.files import cannot_write
 
-__all__ = ["making_room"]
-
 
 @contextmanager
 def making_room() -> Iterator[None]:

@@ -24,15 +24,14 @@ from strobe.core.files import (
     LEFT_BEHIND,
     STAGING,
     cannot_write,
+    inside,
     make_folder,
     make_lasting,
+    others_in,
     read_json,
     try_to_hold,
     why_not_written,
 )
-from strobe.core.inside import inside, others_in
-
-__all__ = ["Staged", "settle", "swapping"]
 
 _COMMITTED = ".committed"
 _LIST = "these.json"

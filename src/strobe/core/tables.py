@@ -17,23 +17,6 @@ from strobe.core.errors import InvalidValue, expect, printable
 from strobe.core.records import Box
 from strobe.core.variants import STATUSES
 
-__all__ = [
-    "KINDS",
-    "NO_PTS",
-    "SET_COLUMNS",
-    "SOURCES",
-    "Boxes",
-    "Frames",
-    "Hints",
-    "Labels",
-    "LazyColumn",
-    "Sets",
-    "Videos",
-    "pairs_differ",
-    "recipe_of",
-    "texts",
-]
-
 NO_PTS = int(np.iinfo(np.int64).min)
 """The marker for a frame without a presentation timestamp (pts)."""
 
@@ -334,6 +317,13 @@ class Boxes:
             )
             for place in np.flatnonzero(self.frame == row)
         )
+
+
+SCENE_CUT = 0.5
+"""The cut score from which two neighbouring frames belong to different scenes."""
+
+CUTS_BETWEEN_SETS = "cuts_between_sets"
+"""The provenance of a dataset lists scene cuts that no set contains: by video, the frames that follow the cuts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,8 +2,6 @@
 
 from enum import StrEnum
 
-__all__ = ["Task"]
-
 
 class Task(StrEnum):
     """The task of a model: classify the image, or detect the objects in it."""

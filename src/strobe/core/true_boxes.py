@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 from strobe.core.arrays import Bools, Floats
 from strobe.core.errors import InvalidValue
 
-__all__ = ["FittedBoxes", "are_shares", "fit_boxes", "refuse_shares"]
-
 _SHARE = 1.01
 _TINY = 8
 """In images up to this size, a box in pixels may plausibly end within a pixel of the top left corner."""

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from strobe.core.errors import InvalidValue, expect
 
-__all__ = ["ANCHOR", "MIXED", "NO_VARIANT", "ROLES", "STATUSES", "Target", "Variant", "Variants", "level_numbers"]
-
 ROLES = ("same", "control", "shown")
 """The roles of a variant. `same`: a person would give the same answer. `control`: excluded from every worst case.
 

@@ -34,8 +34,6 @@ from numpy.typing import NDArray
 from strobe.core.errors import StrobeError, printable
 from strobe.core.ports import FrameSource, Image, Preparation, SendableSource
 
-__all__ = ["DecodePool", "can_start_workers", "work"]
-
 _START = "import sys; sys.path[:] = sys.argv[4:]; from strobe.engine.decode_pool import work; work(*sys.argv[1:4])"
 """The worker's code.
 
@@ -51,7 +49,7 @@ _NICE = 10
 They only use spare cores, because everything waits when the process that runs the models is delayed.
 """
 
-_WAY_OUT = "try fewer --workers (1 uses a thread instead)"
+_WAY_OUT = "try fewer <<workers>> (1 uses a thread instead)"
 
 _Asked = tuple[int, bool, list[int]]
 """A row, whether it is already a model input, and the indices of the requested preparations."""

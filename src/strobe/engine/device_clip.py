@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from strobe.core.errors import StrobeError
 
-__all__ = ["ClipPart", "CompressedPacket", "EncodedClip", "NotForTheEngines"]
-
 _AT_ONCE = {"H264": 32, "HEVC": 32}
 """The number of packets per call to the engine, for codecs in which packet borders stay visible.
 

@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["MATRICES", "Colour", "FrameConversion", "conversions", "rgb_of_nv12", "turned"]
-
 MATRICES: dict[str, tuple[int, int, int, int]] = {
     "bt709": (117489, 138438, 13975, 34925),
     "bt601": (104597, 132201, 25675, 53279),

@@ -18,8 +18,6 @@ from strobe.core.late import require
 from strobe.engine.device_clip import CompressedPacket, EncodedClip, NotForTheEngines
 from strobe.engine.device_colour import Colour
 
-__all__ = ["EngineHangs", "EngineSession", "NvidiaEngine", "Planes", "SessionPool", "VideoEngine"]
-
 _EXACT = ("H264", "HEVC", "VP9", "AV1")
 """Codecs whose standard defines the decoded values exactly. In MPEG-2 and MPEG-4, decoders may round differently."""
 
@@ -145,9 +143,13 @@ class _NvidiaSession:
         self._calls: SimpleQueue[bytes | None] = SimpleQueue()
         self._answers: SimpleQueue[Any] = SimpleQueue()
         self._make: Callable[[], Any] = lambda: library.CreateDecoder(
-            gpuid=gpu, codec=getattr(library.cudaVideoCodec, codec), cudastream=stream.cuda_stream,
-            usedevicememory=True, maxwidth=size_wh[0], maxheight=size_wh[1],
-        )  # fmt: skip
+            gpuid=gpu,
+            codec=getattr(library.cudaVideoCodec, codec),
+            cudastream=stream.cuda_stream,
+            usedevicememory=True,
+            maxwidth=size_wh[0],
+            maxheight=size_wh[1],
+        )
         threading.Thread(target=self._work, name="engine", daemon=True).start()  # the call may hang for ever
 
     def decode(self, data: bytes) -> Planes:

@@ -13,8 +13,6 @@ import numpy as np
 
 from strobe.engine.device_colour import Colour, rgb_of_nv12
 
-__all__ = ["PixelDigests", "has_programs", "in_stream", "memory_of", "new_stream", "wait_for"]
-
 _TAKING_TURNS = 2
 
 

@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-__all__ = ["SOURCE", "convert", "sha256", "source"]
-
 _THREADS = 256
 _LANES = 32
 

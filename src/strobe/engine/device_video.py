@@ -26,8 +26,6 @@ from strobe.engine.device_colour import FrameConversion, conversions, turned
 from strobe.engine.device_engine import EngineHangs, Planes, SessionPool, VideoEngine
 from strobe.engine.device_frames import PixelDigests, in_stream, memory_of, new_stream, wait_for
 
-__all__ = ["VideosOnDevice"]
-
 _TASK = 192
 """Frames are added to a task until it has this many, because every task must start decoding at a key frame."""
 
@@ -49,9 +47,15 @@ class VideosOnDevice:
     """
 
     def __init__(
-        self, dataset: Dataset, videos: FrameSource, engine: VideoEngine, *, path: Callable[[int], Path], device: str,
+        self,
+        dataset: Dataset,
+        videos: FrameSource,
+        engine: VideoEngine,
+        *,
+        path: Callable[[int], Path],
+        device: str,
         sessions: int,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._dataset, self._videos, self._engine, self._path = dataset, videos, engine, path
         self._digests = PixelDigests(device)
         self.threads = 3 * sessions

@@ -1,19 +1,29 @@
-"""The engine divides missing predictions into shards, runs these through an Executor, and writes results on arrival."""
+"""The engine divides missing predictions into shards, runs these through an Executor, and writes results on arrival.
+
+An Executor runs on this machine or on a Ray cluster, whose code is imported only if it is requested (`away`).
+"""
 
 import time
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from strobe.core.answers import State
 from strobe.core.errors import expect
+from strobe.core.locks import Lock
 from strobe.core.ports import AnswerStore, FrameSource, Progress
-from strobe.engine.executors import LocalExecutor
 from strobe.engine.forward import Runner, Shard, ShardResult
+from strobe.engine.running import ExecutorOptions
 from strobe.engine.worker import DecodeOptions, Interrupted, ShardWorker
+
+if TYPE_CHECKING:
+    from strobe.engine.ray_cluster import RemoteCluster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,3 +144,59 @@ def _keep(result: ShardResult, stores: Mapping[str, AnswerStore], outcomes: dict
         outcomes[name].forward_s += seconds
     for name, failure in result.failures.items():
         outcomes[name].error = outcomes[name].error or failure
+
+
+@contextmanager
+def away(
+    engine: ExecutorOptions, device: str, say: Progress, *, held: Lock | None = None
+) -> Iterator["RemoteCluster | None"]:
+    """Yield the engine's cluster, or None for this machine.
+
+    `device` is the requested device. `held` is the lock of the output folder.
+    """
+    if engine.name == "local":
+        yield None
+        return
+    from strobe.engine.ray_cluster import ray_cluster
+
+    with ray_cluster(engine, device, say, held=held) as cluster:
+        yield cluster
+
+
+_Item = TypeVar("_Item")
+
+
+_Result = TypeVar("_Result")
+
+
+class LocalExecutor:
+    """Runs shards in this process, one after another in the calling thread, or a few at once in threads.
+
+    Use an `in_flight` of 1 on a CPU, because the model uses every core. Use an `in_flight` of 2 on a GPU, to keep the
+    GPU busy while a shard ends.
+
+    >>> sorted(LocalExecutor(in_flight=2).map(lambda number: number * number, range(4)))
+    [0, 1, 4, 9]
+    """
+
+    def __init__(self, *, in_flight: int = 1) -> None:
+        expect(in_flight >= 1, "in_flight", ">= 1", in_flight)
+        self._in_flight = in_flight
+
+    def map(self, function: Callable[[_Item], _Result], shards: Iterable[_Item]) -> Iterator[_Result]:
+        """Yield results as they finish. A shard is taken from the iterable only when it can start."""
+        if self._in_flight == 1:
+            for shard in shards:
+                yield function(shard)
+            return
+        pool = ThreadPoolExecutor(self._in_flight, thread_name_prefix="shard")
+        running: deque[Future[_Result]] = deque()
+        try:
+            for shard in shards:
+                running.append(pool.submit(function, shard))
+                if len(running) >= self._in_flight:
+                    yield running.popleft().result()
+            while running:
+                yield running.popleft().result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)

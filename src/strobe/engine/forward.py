@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from strobe.core.answers import Answers, BoxAnswers, ClassAnswers, State
 from strobe.core.arrays import Ints
-from strobe.core.errors import ModelFailed, StrobeError, expect, out_of_memory, printable
+from strobe.core.errors import ModelFailed, StrobeError, expect, out_of_memory, printable, spelled
 from strobe.core.labels import Projection
 from strobe.core.ports import Classifier, Detector
 from strobe.core.records import Detections
@@ -99,7 +99,7 @@ def _scores(runner: Runner, rows: list[int], prepared: Sequence[Any], names: Seq
         row = rows[int(np.flatnonzero(wrong)[0])]
         raise ModelFailed(
             f"{runner.name}: returned NaN or infinity for {int(wrong.sum())} frame(s), first "
-            f"{printable(names[row])}; if it runs in half precision, try --precision float32"
+            f"{printable(names[row])}; if it runs in half precision, try <<precision=float32>>"
         )
     kind = runner.model.spec.kind
     own_label, own_confidence = own_best(scores, kind=kind)
@@ -221,8 +221,8 @@ class Work:
         if isinstance(error, StrobeError):
             self.failure = str(error)
         elif out_of_memory(error):
-            tip = f"try --batch-size {max(1, n // 2)}" if n > 1 else "use a smaller model, or --device cpu"
-            self.failure = f"{name}: out of memory with a batch of {n}; {tip} (finished work is kept)"
+            tip = f"try <<batch_size={max(1, n // 2)}>>" if n > 1 else "use a smaller model, or <<device=cpu>>"
+            self.failure = spelled(f"{name}: out of memory with a batch of {n}; {tip} (finished work is kept)")
         else:
             problem = printable(error, limit=200)
             self.failure = f"{name}: raised {type(error).__name__} on {printable(what)}: {problem}"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from strobe.core.dataset import Dataset
-from strobe.core.errors import ModelFailed, StrobeError, printable
+from strobe.core.errors import ModelFailed, StrobeError, printable, spelled
 from strobe.core.labels import LabelSpace, Projection
 from strobe.core.ports import (
     Classifier,
@@ -72,9 +72,15 @@ def store_of(
     }
     task = Task(spec.task)
     store = ModelShards(
-        run.path, runner.name, facts=facts, frames=frames, task=task, n_classes=len(label_space),
-        every_box=task is Task.DETECTION and not runner.projection.is_identity, note=progress.note,
-    )  # fmt: skip
+        run.path,
+        runner.name,
+        facts=facts,
+        frames=frames,
+        task=task,
+        n_classes=len(label_space),
+        every_box=task is Task.DETECTION and not runner.projection.is_identity,
+        note=progress.note,
+    )
     line = store.describe(
         {
             **facts,
@@ -131,8 +137,8 @@ def _check_classes(dataset: Dataset, runner: Runner) -> None:
         raise ModelFailed(
             f"{printable(runner.name)}: its {len(spec.label_space):,} classes are not the "
             f"{len(dataset.info.label_space):,} classes of {printable(dataset.info.provenance['classes_of'])}, which "
-            "this run uses; choose another folder with -o, or start a run with --label-space and classes that all "
-            "models have"
+            "this run uses; choose another folder with <<out>>, or start a run with <<label_space>> and classes that "
+            "all models have"
         )
 
 
@@ -177,15 +183,14 @@ def load_runner(
     model = load_model(spec, options) if live is None else live(options)
     if load.backend != "torch" and model.spec.preprocessing.get("backend") != load.backend:
         raise StrobeError(
-            f"{printable(name)}: --backend {load.backend} only works with torch classifiers in float32 whose "
+            f"{printable(name)}: <<backend={load.backend}>> only works with torch classifiers in float32 whose "
             "preprocessing is "
-            "resize, crop and normalise; run this model without --backend"
+            "resize, crop and normalise; run this model without <<backend>>"
         )
     own_words = hasattr(model, "compile") or "compiled" in model.spec.preprocessing  # such a model prints a note itself
     if load.compile and load.progress is not None and not own_words:
-        load.progress.note(
-            f"{printable(name)}: it is not compiled, because --compile only works with torch classifiers"
-        )
+        why = spelled("<<compile>> only works with torch classifiers")
+        load.progress.note(f"{printable(name)}: it is not compiled, because {why}")
     own = model.spec.label_space
     try:
         projection = projection_between(own, label_space)
@@ -252,7 +257,8 @@ def say_decoded(source: FrameSource, dataset: Dataset, exactly: Iterable[Model],
     `exactly` for some of these models, a note mentions the faster option.
     """
     if any(model.device.startswith("cuda") and isinstance(model, EncodedClassifier) for model in exactly):
-        say.note("frames were decoded exactly on the CPU; --decode device is much faster for JPEG frames")
+        faster = spelled("<<decode=device>> is much faster for JPEG frames")
+        say.note(f"frames were decoded exactly on the CPU; {faster}")
     if not isinstance(source, DeviceSource):
         return
     source.close()
@@ -284,9 +290,13 @@ def decode_processes(
 
 
 def engine_options(
-    options: "PredictOptions", models: dict[str, Classifier | Detector], n_cores: int, *, processes: int,
+    options: "PredictOptions",
+    models: dict[str, Classifier | Detector],
+    n_cores: int,
+    *,
+    processes: int,
     source: FrameSource,
-) -> EngineOptions:  # fmt: skip
+) -> EngineOptions:
     """Return the engine's options for these models and this source of frames."""
     in_order = not isinstance(source, SendableSource)
     waiting = source.threads if isinstance(source, DeviceSource) else 0

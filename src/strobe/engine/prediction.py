@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 from strobe.analyses.early import StoppedEarly
 from strobe.core.codec import encode
 from strobe.core.dataset import Dataset
-from strobe.core.errors import ModelFailed, StrobeError, expect, printable, without_name
+from strobe.core.errors import ModelFailed, StrobeError, expect, printable, spelled, without_name
 from strobe.core.labels import MERGES
 from strobe.core.ports import Classifier, Detector, FrameSource, Progress
 from strobe.core.records import ModelSpec
-from strobe.engine.engine import ModelOutcome, run_models
-from strobe.engine.executors import ExecutorOptions, away
+from strobe.engine.engine import ModelOutcome, away, run_models
 from strobe.engine.forward import Runner
 from strobe.engine.loading import (
     checked_spec,
@@ -33,11 +32,12 @@ from strobe.engine.loading import (
     source_for,
     store_of,
 )
+from strobe.engine.running import ExecutorOptions
 from strobe.engine.views import Crops, Detectors, crops_of, derive, write_outside
 from strobe.models.cores import cores, sharing_cores
+from strobe.models.grammar import BoxesView, CropView
 from strobe.models.options import LoadOptions, check_decoding
 from strobe.models.requested import RequestedModel
-from strobe.models.views import BoxesView, CropView
 from strobe.store.brought import Absent, brought_files
 from strobe.store.opening import frame_source, kept
 from strobe.store.ports import Commit
@@ -108,8 +108,10 @@ class PredictOutcome:
             facts["batch_size"] = self.spec.batch_size
         if self.outcome is not None:
             facts["frames"] = {
-                "new": self.outcome.n_new, "kept": self.outcome.n_kept, "unreadable": self.outcome.n_unreadable,
-            }  # fmt: skip
+                "new": self.outcome.n_new,
+                "kept": self.outcome.n_kept,
+                "unreadable": self.outcome.n_unreadable,
+            }
             facts["seconds"] = {"forward": round(self.outcome.forward_s, 3), "wall": round(self.outcome.wall_s, 3)}
         if self.stopped is not None:
             facts["stopped_early"] = encode(self.stopped)
@@ -142,7 +144,8 @@ def run_requested(
     boxed = next((model.name for model in models if model.view is not None), None)
     if options.stop_early and boxed is not None:
         raise StrobeError(
-            f"--stop-early: {printable(boxed)} uses boxes, which need every frame; remove --stop-early or this model"
+            f"<<stop_early>>: {printable(boxed)} uses boxes, which need every frame; remove <<stop_early>> or this "
+            "model"
         )
     for one in models:
         try:
@@ -151,7 +154,7 @@ def run_requested(
             raise StrobeError(f"{printable(one.name)}: {error}") from error
     if options.engine.name == "ray" and source is not None:
         raise StrobeError(
-            "--engine ray: other machines cannot access frames that a program passes; save the dataset to a folder"
+            "<<engine=ray>>: other machines cannot access frames that a program passes; save the dataset to a folder"
         )
     detectors = Detectors(dataset, run, models, stage=stage)
     singles = [*(model for model in models if model.view is None), *detectors.helpers]
@@ -195,9 +198,15 @@ class _Work:
     """
 
     def __init__(
-        self, dataset: Dataset, run: Run, options: PredictOptions, progress: Progress, *, alone: bool,
+        self,
+        dataset: Dataset,
+        run: Run,
+        options: PredictOptions,
+        progress: Progress,
+        *,
+        alone: bool,
         cluster: "RemoteCluster | None" = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._dataset, self._run, self._options, self._progress = dataset, run, options, progress
         self._alone, self._cluster = alone, cluster
         self.source: FrameSource | None = None
@@ -245,9 +254,14 @@ class _Work:
             self._check_free(model)
             self._run.record(self._dataset, path=self._dataset.root or Path(), changes={})
             outcome = derive(
-                model.name, view, detectors.held(view), self._run, FrameNames(self._dataset, self._run.path),
-                retry_errors=self._options.retry_errors, progress=self._progress,
-            )  # fmt: skip
+                model.name,
+                view,
+                detectors.held(view),
+                self._run,
+                FrameNames(self._dataset, self._run.path),
+                retry_errors=self._options.retry_errors,
+                progress=self._progress,
+            )
         except StrobeError as error:
             return self._failed(model, error)
         return PredictOutcome(name=model.name, ok=True, outcome=outcome)
@@ -290,10 +304,14 @@ class _Work:
                 self._check_free(requested)
                 load = requested.settings.applied(options.load)
                 runner = load_runner(
-                    name, requested.loaded, replace(load, progress=options.load.progress or progress),
-                    dataset.info.label_space, merge=options.merge, any_classes=requested.helper or of_a_model(dataset),
+                    name,
+                    requested.loaded,
+                    replace(load, progress=options.load.progress or progress),
+                    dataset.info.label_space,
+                    merge=options.merge,
+                    any_classes=requested.helper or of_a_model(dataset),
                     live=loaders[name],
-                )  # fmt: skip
+                )
                 if self.stopping is not None:
                     self.stopping.check_model(runner)
                 if self.check is not None:
@@ -301,9 +319,16 @@ class _Work:
                 requested.settings.check_applied(name, runner.model.spec.preprocessing)
                 specs[name] = checked_spec(requested, runner.model.spec, crops)
                 stores[name] = store_of(
-                    dataset, runner, specs[name], requested, run, frames, progress, decode=options.decode,
+                    dataset,
+                    runner,
+                    specs[name],
+                    requested,
+                    run,
+                    frames,
+                    progress,
+                    decode=options.decode,
                     stop_early=options.stop_early,
-                )  # fmt: skip
+                )
             except StrobeError as error:
                 yield self._failed(requested, error)
                 continue
@@ -311,10 +336,8 @@ class _Work:
             runners.append(runner)
             progress.note(preprocessing_line(name, specs[name]))
             if options.decode == "device" and not runner.model.device.startswith("cuda"):
-                progress.note(
-                    f"{printable(name)}: frames are decoded exactly on the CPU, because --decode device is for models "
-                    "on CUDA"
-                )
+                why = spelled("<<decode=device>> is for models on CUDA")
+                progress.note(f"{printable(name)}: frames are decoded exactly on the CPU, because {why}")
         if not runners or self.source is None:
             return
         run.record(dataset, path=dataset.root or Path(), changes={})  # now, so that an interrupted run can be scored
@@ -330,9 +353,13 @@ class _Work:
             options, loaded, n_cores, processes=decode_processes(options, loaded, source, n_cores), source=source
         )
         run_over = partial(
-            run_models, runners, stores, source_for(source, engine, crops),
-            frame_names=dataset.frames.key.tolist(), as_input=inputs_of(dataset, crops),
-        )  # fmt: skip
+            run_models,
+            runners,
+            stores,
+            source_for(source, engine, crops),
+            frame_names=dataset.frames.key.tolist(),
+            as_input=inputs_of(dataset, crops),
+        )
         if sent is not None:
             known = {name: model.spec for name, model in loaded.items()}
             ran = [one for one in models if one.name in loaded]
@@ -344,9 +371,13 @@ class _Work:
             else:
                 once, (runner,) = replace(engine, retry_errors=False), runners
                 outcome, stopped[runner.name] = self.stopping.run(
-                    runner, stores[runner.name], self.source, progress, retry=engine.retry_errors,
+                    runner,
+                    stores[runner.name],
+                    self.source,
+                    progress,
+                    retry=engine.retry_errors,
                     over=lambda some, inner: run_over(rows=some, options=once, progress=inner)[runner.name],
-                )  # fmt: skip
+                )
                 outcomes = {runner.name: outcome}
         exactly = options.decode == "cpu" and source is self.source
         say_decoded(source, dataset, loaded.values() if exactly else (), progress)
@@ -371,9 +402,13 @@ class _Work:
             if not self._alone and (early := stopped.get(name)) is not None:
                 progress.note(f"{printable(name)}: stopped early, {early.text()}")
             yield PredictOutcome(
-                name=name, ok=outcome.error is None, error=outcome.error, spec=specs[name], outcome=outcome,
+                name=name,
+                ok=outcome.error is None,
+                error=outcome.error,
+                spec=specs[name],
+                outcome=outcome,
                 stopped=stopped.get(name),
-            )  # fmt: skip
+            )
 
 
 def _check_ran(detector: str, outcomes: Mapping[str, PredictOutcome]) -> None:

@@ -48,7 +48,7 @@ class _Extracting:
                 f"{printable(platform.node())} cannot access the video {printable(job.path)}, which every machine "
                 "needs under this path; mount it there, or run without this machine"
             )
-        ray = require("ray", what="--engine ray", extra="ray")
+        ray = require("ray", what="<<engine=ray>>", extra="ray")
         with tempfile.TemporaryDirectory(prefix="strobe-build-") as folder:
             aside = replace(job, aside=Path(folder))
             outcome = run_job(aside)

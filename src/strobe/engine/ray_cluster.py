@@ -16,13 +16,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from strobe.core.answers import Answers, State
-from strobe.core.errors import StrobeError, printable
+from strobe.core.errors import StrobeError, printable, spelled
 from strobe.core.late import require
 from strobe.core.locks import Lock
 from strobe.core.ports import FrameSource, Progress
-from strobe.engine.executors import ExecutorOptions
 from strobe.engine.forward import Shard, ShardResult
 from strobe.engine.ray_pool import RayPool
+from strobe.engine.running import ExecutorOptions
 from strobe.engine.worker_specs import DescribedModel, ModelDescriber, SpecWorker, WorkerSpec
 from strobe.store.answer_tables import answers_of, table_of
 
@@ -85,14 +85,14 @@ class RemoteCluster:
 def ray_cluster(
     engine: ExecutorOptions, device: str, say: Progress, *, held: Lock | None = None
 ) -> Iterator[RemoteCluster]:
-    """Yield the connected cluster. The arguments are those of `executors.away`."""
+    """Yield the connected cluster. The arguments are those of `engine.away`."""
     if device not in ("auto", "cpu", "cuda"):
         raise StrobeError(
-            f"--device {printable(device)} is a device of one machine; with --engine ray, use cpu or cuda"
+            f"<<device={printable(device)}>> is a device of one machine; with <<engine=ray>>, use cpu or cuda"
         )
     if engine.gpus is not None and device == ("cpu" if engine.gpus else "cuda"):
         raise StrobeError(
-            f"--actor-gpus {engine.gpus:g} and --device {device} contradict each other; remove one of them"
+            f"<<actor_gpus={engine.gpus:g}>> and <<device={device}>> contradict each other; remove one of them"
         )
     with _connected(engine.address, say) as (ray, which):
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
@@ -112,32 +112,33 @@ def _connected(address: str | None, say: Progress) -> Iterator[tuple[Any, str]]:
     """Yield a connected Ray and its description. A connection that already exists stays open."""
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
-    ray = require("ray", what="--engine ray", extra="ray")
+    ray = require("ray", what="<<engine=ray>>", extra="ray")
     if ray.is_initialized():
         if address not in (None, "auto", _at(ray)):
             raise StrobeError(
-                f"--engine ray={printable(address)}: this program is already connected to the Ray at {_at(ray)}; "
+                f"<<engine=ray={printable(address)}>>: this program is already connected to the Ray at {_at(ray)}; "
                 "remove the address, or call ray.shutdown() first"
             )
         yield ray, f"Ray at {_at(ray)} (this program's)"
         return
     asked = address or os.environ.get("RAY_ADDRESS")
-    which = _join(ray, asked, "--engine ray" if address else "RAY_ADDRESS") if asked else _join_at_hand(ray, say)
+    which = _join(ray, asked, is_option=address is not None) if asked else _join_at_hand(ray, say)
     try:
         yield ray, which
     finally:
         ray.shutdown()
 
 
-def _join(ray: Any, address: str, origin: str) -> str:
+def _join(ray: Any, address: str, *, is_option: bool) -> str:
     """Connect to the requested Ray and return its description."""
     if address == "local":
         return _start(ray)
-    where, (host, _, port) = f"{origin}={printable(address)}", address.rpartition(":")
+    host, _, port = address.rpartition(":")
+    where = f"<<engine=ray={printable(address)}>>" if is_option else f"RAY_ADDRESS={printable(address)}"
     if address.startswith("ray://"):
         raise StrobeError(
             f"{where}: strobe writes the answers and must run on a node of the cluster; run the command there (with "
-            "ray job submit or in a shell) with --engine ray"
+            "ray job submit or in a shell) with <<engine=ray>>"
         )
     if address != "auto" and not (host and port.isdecimal() and 0 < int(port) < 2**16):
         raise StrobeError(f"{where}: expected HOST:PORT, local or auto")
@@ -145,7 +146,7 @@ def _join(ray: Any, address: str, origin: str) -> str:
         if address != "auto":
             _knock(address)
         ray.init(address=address, **_SILENT)
-    return f"Ray at {_at(ray)} ({origin})"
+    return f"Ray at {_at(ray)} ({spelled('<<engine=ray>>') if is_option else 'RAY_ADDRESS'})"
 
 
 def _join_at_hand(ray: Any, say: Progress) -> str:
@@ -159,7 +160,7 @@ def _join_at_hand(ray: Any, say: Progress) -> str:
     except OSError as error:  # the address file of `ray start` remains after that Ray is killed
         say.note(f"the Ray last started on this machine, at {address}, does not answer ({printable(error, limit=120)})")
         return _start(ray)
-    with _one_line(ray, f"--engine ray (the cluster of this machine, {address}; RAY_ADDRESS=local starts another)"):
+    with _one_line(ray, f"<<engine=ray>> (the cluster of this machine, {address}; RAY_ADDRESS=local starts another)"):
         ray.init(**_SILENT)
     return f"Ray at {_at(ray)} (of this machine; set RAY_ADDRESS=local to start a private Ray instead)"
 
@@ -248,8 +249,8 @@ def _room(engine: ExecutorOptions, device: str, nodes: Sequence[Mapping[str, flo
     if not n and engine.actors is None:
         share = f" and {gpus:g} GPU" if gpus else ""
         raise StrobeError(
-            f"no node of the Ray cluster has {cores} core(s){share} for a worker; request less with --actor-cores and "
-            "--actor-gpus, or wait for a number of workers with --actors"
+            f"no node of the Ray cluster has {cores} core(s){share} for a worker; request less with <<actor_cores>> "
+            "and <<actor_gpus>>, or wait for a number of workers with <<actors>>"
         )
     return _Room(engine.actors or n, cores, gpus)
 
@@ -293,8 +294,11 @@ class _ArrowWorker:
         found = cast(SpecWorker, self._worker)(shard)
         return _SentResult(
             tables={name: table_of(*part) for name, part in found.parts.items()},
-            failures=found.failures, forward_s=found.forward_s, made_on=found.made_on, machine=platform.node(),
-        )  # fmt: skip
+            failures=found.failures,
+            forward_s=found.forward_s,
+            made_on=found.made_on,
+            machine=platform.node(),
+        )
 
     def _count(self, n: int) -> None:
         self.so_far += n

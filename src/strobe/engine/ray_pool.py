@@ -250,9 +250,13 @@ class RayPool:
         return sum(actor.so_far for actor in self._hired)
 
     def _lose(
-        self, actor: _ActorHandle, error: Exception, again: deque[_PendingItem], actor_of: dict[Any, _ActorHandle],
+        self,
+        actor: _ActorHandle,
+        error: Exception,
+        again: deque[_PendingItem],
+        actor_of: dict[Any, _ActorHandle],
         given_up: Callable[[Any, str], Any] | None,
-    ) -> Iterator[Any]:  # fmt: skip
+    ) -> Iterator[Any]:
         """Handle the loss of an actor: yield its last answer, give its items to others, and start a replacement."""
         why = _reason(error)
         for reference in [reference for reference, who in actor_of.items() if who is actor]:

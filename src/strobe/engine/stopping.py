@@ -28,11 +28,13 @@ def check_stopping(dataset: Dataset) -> None:
     """Raise an error for data whose figures need every frame."""
     if dataset.variants is not None:
         raise StrobeError(
-            f"--stop-early: {printable(dataset.name)} has variants, whose figures need every image; remove --stop-early"
+            f"<<stop_early>>: {printable(dataset.name)} has variants, whose figures need every image; remove "
+            "<<stop_early>>"
         )
     if not dataset.labelled.any():
         raise StrobeError(
-            f"--stop-early: no set of {printable(dataset.name)} has a label, so no frame is wrong; remove --stop-early"
+            f"<<stop_early>>: no set of {printable(dataset.name)} has a label, so no frame is wrong; remove "
+            "<<stop_early>>"
         )
 
 
@@ -59,7 +61,7 @@ class EarlyStopping:
         if Task(runner.model.spec.task) is not Task.CLASSIFICATION:
             raise StrobeError(
                 f"{printable(runner.name)}: a detector's pm-k is mAP on the worst frames and needs every frame; "
-                "remove --stop-early"
+                "remove <<stop_early>>"
             )
 
     def run(
@@ -103,11 +105,15 @@ class EarlyStopping:
         if gone and answers.scores is not None:
             n = len(gone)
             none = ClassAnswers(
-                model=answers.model, kind=answers.kind, label=np.full(n, -1, dtype=np.int64),
+                model=answers.model,
+                kind=answers.kind,
+                label=np.full(n, -1, dtype=np.int64),
                 scores=np.full((n, answers.scores.shape[1]), np.nan, dtype=np.float32),
-                state=np.full(n, State.UNREADABLE, dtype=np.uint8), own_label=np.full(n, -1, dtype=np.int32),
-                own_confidence=np.full(n, np.nan, dtype=np.float32), reasons=dict(enumerate(gone.values())),
-            )  # fmt: skip
+                state=np.full(n, State.UNREADABLE, dtype=np.uint8),
+                own_label=np.full(n, -1, dtype=np.int32),
+                own_confidence=np.full(n, np.nan, dtype=np.float32),
+                reasons=dict(enumerate(gone.values())),
+            )
             store.write(np.array(list(gone), dtype=np.int64), none)
         return bool(gone)
 

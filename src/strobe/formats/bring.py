@@ -16,8 +16,6 @@ from strobe.store.brought import Absent, keep_brought
 from strobe.store.run_folder import Run
 from strobe.store.shards import FrameNames, shard_models
 
-__all__ = ["READERS", "FileOptions", "bring", "out_of_reach"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileOptions:
@@ -83,9 +81,15 @@ def _classes(path: Path, dataset: Dataset, name: str, options: FileOptions) -> _
     from strobe.formats.read_predictions import read_predictions
 
     read = read_predictions(
-        path, dataset, name=name, kind=options.kind, source_space=options.space, merge=options.merge,
-        allow_missing=options.allow_missing, ignore_extra=options.ignore_extra,
-    )  # fmt: skip
+        path,
+        dataset,
+        name=name,
+        kind=options.kind,
+        source_space=options.space,
+        merge=options.merge,
+        allow_missing=options.allow_missing,
+        ignore_extra=options.ignore_extra,
+    )
     assumed = "" if read.kind_declared or read.kind == "labels" else " (guessed from the values; --kind overrides it)"
     extra = f", {read.n_extra} frames skipped" if read.n_extra else ""
     facts = {
@@ -101,10 +105,16 @@ def _boxes(path: Path, dataset: Dataset, name: str, options: FileOptions) -> _Fi
     from strobe.formats.read_detections import read_detections
 
     read = read_detections(
-        path, dataset, name=name, source_space=options.box_space, images=options.box_images,
-        box_format=options.box_format, box_units=options.box_units,
-        absent="unscored" if options.allow_missing else options.absent, ignore_extra=options.ignore_extra,
-    )  # fmt: skip
+        path,
+        dataset,
+        name=name,
+        source_space=options.box_space,
+        images=options.box_images,
+        box_format=options.box_format,
+        box_units=options.box_units,
+        absent="unscored" if options.allow_missing else options.absent,
+        ignore_extra=options.ignore_extra,
+    )
     facts = {
         "space": read.source_space,
         "dropped": str(read.n_dropped),

@@ -12,8 +12,6 @@ from strobe.core.errors import InvalidValue, StrobeError, expect, printable
 from strobe.core.files import replacing
 from strobe.core.ports import FrameSource, Progress
 
-__all__ = ["ANCHOR", "BOX", "EMPTY", "INK", "PAPER", "SOFT", "choose_sets", "draw_sheet", "font_of", "write_line"]
-
 _TILE_W = 148
 _GRID = 6
 _GAP, _MARGIN, _HEAD, _CAPTION = 8, 28, 32, 18
@@ -28,11 +26,11 @@ def choose_sets(dataset: Dataset, how_many: int, *, named: Sequence[str] = ()) -
         missing = [name for name in named if name not in place]
         if missing:
             raise InvalidValue(
-                f"--set: {printable(missing[0])!r} is not a set of {printable(dataset.name)}; "
+                f"<<set>>: {printable(missing[0])!r} is not a set of {printable(dataset.name)}; "
                 f"sets are named like {printable(dataset.sets.set_id[0])!r}"
             )
         return [place[name] for name in named]
-    expect(how_many >= 1, "--sets", ">= 1", how_many)
+    expect(how_many >= 1, "<<sets>>", ">= 1", how_many)
     spread = np.linspace(0, dataset.n_sets - 1, min(how_many, dataset.n_sets)).round()
     return sorted({int(place) for place in spread})
 
@@ -108,7 +106,7 @@ def _tile_height(dataset: Dataset, sets: Sequence[int]) -> int:
 def _columns(dataset: Dataset, sets: Sequence[int], n_columns: int) -> list[float]:
     """Return the distances to show: all of them, or an even selection that includes the anchor's distance 0."""
     distances = [float(value) for value in np.unique(dataset.sets.distance[np.isin(dataset.sets.set, sets)])]
-    expect(1 <= n_columns <= 101, "--columns", "1 to 101", n_columns)
+    expect(1 <= n_columns <= 101, "<<columns>>", "1 to 101", n_columns)
     if len(distances) <= n_columns:
         return distances
     places = np.linspace(0, len(distances) - 1, n_columns).round().astype(int).tolist()

@@ -13,8 +13,6 @@ from strobe.formats.export_media import Outgoing
 from strobe.formats.registry import ExportFormat
 from strobe.store.bring_media import MediaMode
 
-__all__ = ["FORMAT", "card", "description", "export_card"]
-
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
 _REVIEWED = {
     "none": "Nobody has checked that the members of a set show the same thing. Treat results as an upper bound on "
@@ -116,6 +114,6 @@ def _word(name: str) -> str:
 
 FORMAT = ExportFormat(
     make=export_card,
-    no_media="a card contains no images; remove --media",
+    no_media="a card contains no images; remove <<media>>",
     into_its_own=True,
 )

@@ -15,8 +15,6 @@ from strobe.formats.registry import ExportFormat
 from strobe.store.bring_media import MediaMode
 from strobe.store.tables import variant_columns
 
-__all__ = ["FORMAT", "export_coco"]
-
 
 def export_coco(dataset: Dataset, *, media: MediaMode) -> Outgoing:
     """Return annotations.json and images/. Category and image ids are table positions plus one."""

@@ -5,15 +5,12 @@ from typing import Any
 
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
-from strobe.core.files import json_text, sha256_of_file
-from strobe.core.inside import inside
+from strobe.core.files import inside, json_text, sha256_of_file
 from strobe.formats.export_card import description
 from strobe.formats.export_media import Outgoing
 from strobe.formats.registry import ExportFormat
 from strobe.store.bring_media import MediaMode
 from strobe.store.tables import schemas
-
-__all__ = ["FORMAT", "export_croissant"]
 
 _CONTEXT: dict[str, Any] = {
     "@language": "en",

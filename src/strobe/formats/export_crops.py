@@ -17,13 +17,10 @@ from typing import Any
 from strobe.analyses.drawn import Drawn, check_inside
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, StrobeError, printable
-from strobe.core.files import make_folder, read_json, sha256_of_file, write_bytes, write_json
-from strobe.core.inside import inside
+from strobe.core.files import inside, make_folder, read_json, sha256_of_file, write_bytes, write_json
 from strobe.core.late import load
 from strobe.core.locks import LOCK
 from strobe.core.ports import FrameSource, Image, Progress
-
-__all__ = ["MANIFEST", "export_crops"]
 
 MANIFEST = "manifest.json"
 _UNFINISHED = ".crops.json"

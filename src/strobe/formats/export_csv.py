@@ -11,8 +11,6 @@ from strobe.formats.registry import ExportFormat
 from strobe.store.bring_media import MediaMode
 from strobe.store.tables import columns_of
 
-__all__ = ["FORMAT", "export_csv"]
-
 
 def export_csv(dataset: Dataset, *, media: MediaMode) -> Outgoing:
     """Return TABLE.csv for every table, and classes.csv, with lists joined by |.
@@ -46,4 +44,4 @@ def _cell(value: object) -> object:
     return "|".join(str(_cell(one)) for one in value) if isinstance(value, list) else value
 
 
-FORMAT = ExportFormat(make=export_csv)
+FORMAT = ExportFormat(make=export_csv, people=True)

@@ -19,8 +19,6 @@ from strobe.formats.registry import ExportFormat
 from strobe.store.bring_media import MediaMode
 from strobe.store.media import MediaSource
 
-__all__ = ["FORMAT", "export_fiftyone"]
-
 _VERSION = "1.0.0"
 """The FiftyOne version of these documents. Later versions migrate them on loading."""
 
@@ -36,11 +34,11 @@ def export_fiftyone(dataset: Dataset, *, media: MediaMode) -> Outgoing:
     refuse_rendered(dataset, used, mode="copy")
     if bare := sum(not dataset.frames.media[row] for row in used):
         raise StrobeError(
-            f"{bare} of {len(used)} frames have no stored image, which FiftyOne needs; build without --reference, "
-            "or import with the media"
+            f"{bare} of {len(used)} frames have no stored image, which FiftyOne needs; build without "
+            "<<reference=True>>, or import with the media"
         )
     if media == "none" and any(str(dataset.frames.media[row]).endswith(PACKED_SUFFIX) for row in used):
-        raise StrobeError("FiftyOne cannot read packed frames; pass --media copy, which unpacks them")
+        raise StrobeError("FiftyOne cannot read packed frames; pass <<media=copy>>, which unpacks them")
     inside = {row: f"data/{picture_name(str(dataset.frames.media[row])).removeprefix('media/')}" for row in used}
     source = MediaSource(dataset)
     paths = {row: source.path(row).as_posix() for row in used} if media == "none" else inside

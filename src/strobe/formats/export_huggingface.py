@@ -24,8 +24,6 @@ from strobe.formats.registry import ExportFormat
 from strobe.store.bring_media import MediaMode
 from strobe.store.tables import variant_columns
 
-__all__ = ["FORMAT", "export_huggingface", "write_frames"]
-
 _SHARD_BYTES = 200_000_000
 """A file of frames is closed when its images reach this number of bytes."""
 _GROUP = 100
@@ -166,10 +164,14 @@ def _schema(dataset: Dataset) -> pa.Schema:
         ),
     }
     if dataset.boxes is not None:
-        kind = pa.struct([
-            ("bbox", pa.list_(pa.list_(number))), ("category", pa.list_(integer)), ("track", pa.list_(integer)),
-            ("crowd", pa.list_(pa.bool_())),
-        ])  # fmt: skip
+        kind = pa.struct(
+            [
+                ("bbox", pa.list_(pa.list_(number))),
+                ("category", pa.list_(integer)),
+                ("track", pa.list_(integer)),
+                ("crowd", pa.list_(pa.bool_())),
+            ]
+        )
         inside = {
             "bbox": [[kinds["float64"]]],
             "category": [classes],
@@ -201,5 +203,5 @@ def _sets(dataset: Dataset) -> pa.Table:
 FORMAT = ExportFormat(
     make=export_huggingface,
     write_frames=write_frames,
-    no_media="the huggingface format stores images inside its Parquet files; remove --media",
+    no_media="the huggingface format stores images inside its Parquet files; remove <<media>>",
 )

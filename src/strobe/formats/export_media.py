@@ -6,15 +6,12 @@ from pathlib import Path
 
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError
-from strobe.core.files import make_folder, write_bytes
-from strobe.core.inside import inside
+from strobe.core.files import inside, make_folder, write_bytes
 from strobe.core.packed import PACKED_SUFFIX
 from strobe.core.png import png_bytes
 from strobe.core.ports import Progress
 from strobe.store.bring_media import MediaMode, linked
 from strobe.store.media import MediaSource
-
-__all__ = ["Outgoing", "bring_out", "picture_name", "refuse_rendered"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +37,7 @@ def bring_out(dataset: Dataset, target: Path, names: Mapping[int, str], *, mode:
     if bare:
         raise StrobeError(
             f"{len(bare)} of {len(names)} frames have no stored image (they were imported without media, or are only "
-            f"in their videos); export with --media none"
+            f"in their videos); export with <<media=none>>"
         )
     source = MediaSource(dataset)
     with progress.task("images", len(names)) as advance:
@@ -72,5 +69,5 @@ def refuse_rendered(dataset: Dataset, rows: Sequence[int], *, mode: MediaMode) -
     if rendered and mode != "none":
         raise StrobeError(
             f"{rendered} of {len(rows)} frames are rendered when they are read and have no file; make the set with "
-            "--store, or export with --media none"
+            "<<store>>, or export with <<media=none>>"
         )

@@ -17,8 +17,6 @@ from strobe.formats.export_media import Outgoing, picture_name
 from strobe.formats.registry import ExportFormat
 from strobe.store.bring_media import MediaMode
 
-__all__ = ["FORMAT", "export_vid_robust"]
-
 _K = 10
 
 

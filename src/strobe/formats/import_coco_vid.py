@@ -27,9 +27,6 @@ from strobe.formats.sampled import (
 )
 from strobe.store.bring_media import ImportOptions
 
-__all__ = ["FORMAT", "import_coco_vid"]
-
-
 _MOST = 10**9
 """The upper limit for frame numbers, sizes and tracks. Larger values mean a damaged file."""
 
@@ -56,7 +53,7 @@ def import_coco_vid(
 ) -> ImportedDataset:
     """Make candidate sets with labels, boxes and tracks. File names are relative to the folder `images`."""
     if source.is_dir():
-        raise StrobeError(f"{printable(source)} is a folder; give the COCO video JSON and --images FOLDER")
+        raise StrobeError(f"{printable(source)} is a folder; give the COCO video JSON and <<images=FOLDER>>")
     data = read_json(source)
     if not isinstance(data, dict):
         raise InvalidFile(source, "expected a JSON object with videos, images, annotations and categories")
@@ -75,12 +72,16 @@ def import_coco_vid(
     ]
     root = images or _image_folder(source, clips)
     if how.media != "none" and not root.is_dir():
-        raise StrobeError(f"no such folder: {printable(root)}; name the folder of the images with --images")
+        raise StrobeError(f"no such folder: {printable(root)}; name the folder of the images with <<images>>")
     # A dataset with only labels (category_ids) and no boxes is not a detection dataset.
     origin = Origin(
-        name=source.stem, format="coco-vid", label_space=chosen, media_root=root, with_boxes=bool(data["annotations"]),
+        name=source.stem,
+        format="coco-vid",
+        label_space=chosen,
+        media_root=root,
+        with_boxes=bool(data["annotations"]),
         facts={"source": source.name},
-    )  # fmt: skip
+    )
     done = import_sampled(videos, target, origin=origin, draw=draw, how=how)
     flat = (f"{n_flat} box(es) without an area were left out; their labels are kept",) if n_flat else ()
     return ImportedDataset(dataset=done.dataset, notes=(*done.notes, *flat))
@@ -152,9 +153,11 @@ def _frames(path: Path, data: Mapping[str, Any], clips: Mapping[Any, _Clip]) -> 
             hash(known)
         except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
             raise InvalidFile(
-                path, "expected an image with id, file_name, video_id and frame_id", where=where,
+                path,
+                "expected an image with id, file_name, video_id and frame_id",
+                where=where,
                 hint="plain COCO has no videos; strobe build reads it with --boxes",
-            ) from error  # fmt: skip
+            ) from error
         if clip is None:
             raise InvalidFile(
                 path, f"video_id {printable(image['video_id'])} is not in the list of videos", where=where

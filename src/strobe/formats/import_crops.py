@@ -13,8 +13,6 @@ from strobe.formats.sampled import ImportedDataset
 from strobe.store import dataset_folder as folder
 from strobe.store.bring_media import ImportOptions
 
-__all__ = ["FORMAT", "read_into"]
-
 
 def read_into(
     source: Path, target: Path, *, originals: Path, label_space: str | None, how: ImportOptions
@@ -38,9 +36,13 @@ def _areas(dataset: Dataset) -> Iterator[LadderPicture]:
         width, height = int(frames.width[row]), int(frames.height[row])
         x0, y0, x1, y1 = sides
         yield LadderPicture(
-            picture=str(frames.key[row]), frame_id=ids[row], size_wh=(width, height), xyxy=(x0, y0, x1, y1),
-            area_share=min(1.0, (x1 - x0) * (y1 - y0) / (width * height)), boxes="true",
-        )  # fmt: skip
+            picture=str(frames.key[row]),
+            frame_id=ids[row],
+            size_wh=(width, height),
+            xyxy=(x0, y0, x1, y1),
+            area_share=min(1.0, (x1 - x0) * (y1 - y0) / (width * height)),
+            boxes="true",
+        )
 
 
 FORMAT = ImportFormat(

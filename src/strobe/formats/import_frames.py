@@ -97,9 +97,13 @@ def import_frames(
         for video, keys in sorted(frames.items())
     ]
     origin = Origin(
-        name=name, format="frames", label_space=label_space, media_root=source, label_source=label_source,
+        name=name,
+        format="frames",
+        label_space=label_space,
+        media_root=source,
+        label_source=label_source,
         with_boxes=any(boxes.values()),
-    )  # fmt: skip
+    )
     return import_sampled(videos, target, origin=origin, draw=draw, how=how)
 
 
@@ -150,7 +154,7 @@ def read_frames(
     if not names:
         raise StrobeError(
             f"the frames have no labels; put labels.csv (video,label) into {printable(source)}, or use "
-            "--labels, --label or --boxes"
+            "<<labels>>, <<label>> or <<boxes>>"
         )
     chosen = label_space_for(names, requested=files.label_space, own_name=target.resolve().name)
     bare = [name for name in frames if not (labels[name] or boxes[name] or files.label)]
@@ -173,11 +177,18 @@ def read_frames(
         anchors = {name: [_anchor(row, files.anchors, files.fps) for row in rows] for name, rows in given.items()}
         draw = ImportSampling(k=draw.k, seed=draw.seed, anchors=anchors)
     return import_frames(
-        source, target, frames=frames, label_space=chosen, label_source=files.label_source, fps=files.fps,
+        source,
+        target,
+        frames=frames,
+        label_space=chosen,
+        label_source=files.label_source,
+        fps=files.fps,
         names_at={name: _names_at(labels[name], files.label) for name in frames},
         boxes={name: _boxes_by_frame(rows, chosen) for name, rows in boxes.items()},
-        name=printable(target.resolve().name) or "frames", draw=draw, how=how,
-    )  # fmt: skip
+        name=printable(target.resolve().name) or "frames",
+        draw=draw,
+        how=how,
+    )
 
 
 def _names_at(rows: "Sequence[LabelRow]", always: tuple[str, ...]) -> NamesAt:
@@ -204,11 +215,11 @@ def _check_labels(rows: "Sequence[LabelRow]", keys: Mapping[int, str], *, fps: F
                 f"{printable(row.where)}: label at frame {row.frame}, but the video has frames {min(keys)}–{max(keys)}"
             )
         if row.start_s is not None and fps is None:
-            raise StrobeError(f"{printable(row.where)}: a span in seconds needs --fps")
+            raise StrobeError(f"{printable(row.where)}: a span in seconds needs <<fps>>")
         if row.start_s is not None and fps is not None and row.start_s * fps > max(keys):
             raise StrobeError(
                 f"{printable(row.where)}: the span begins at {float(row.start_s):g} s, after the last frame "
-                f"({float(max(keys) / fps):g} s); check --fps"
+                f"({float(max(keys) / fps):g} s); check <<fps>>"
             )
 
 
@@ -216,7 +227,7 @@ def _anchor(row: "AnchorRow", path: Path, fps: Fraction | None) -> int:
     if row.frame is not None:
         return row.frame
     if fps is None or row.time_s is None:
-        raise InvalidFile(path, "an anchor in seconds needs --fps", where=row.where)
+        raise InvalidFile(path, "an anchor in seconds needs <<fps>>", where=row.where)
     return int(row.time_s * fps)
 
 

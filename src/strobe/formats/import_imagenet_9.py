@@ -20,8 +20,6 @@ from strobe.formats.rungs import LadderRelease, WholeImage, class_files, import_
 from strobe.formats.sampled import ImportedDataset
 from strobe.store.bring_media import ImportOptions
 
-__all__ = ["FORMAT", "RUNGS", "import_imagenet_9"]
-
 ORIGINAL = "original"
 RUNGS: Mapping[str, str] = {
     "mixed_same": "same",
@@ -95,12 +93,13 @@ def import_imagenet_9(source: Path, target: Path, *, how: ImportOptions) -> Impo
     ]
     pictures = [
         WholeImage(
-            key=f"{ORIGINAL}/{key}", labels=(labels[key],),
+            key=f"{ORIGINAL}/{key}",
+            labels=(labels[key],),
             rungs={name: tuple(keys) for name, keys in rungs[key].items()},
         )
         for key in originals
         if rungs[key]
-    ]  # fmt: skip
+    ]
     if not pictures:
         variation, keys = next(iter(strays.items()))
         raise StrobeError(

@@ -22,8 +22,6 @@ from strobe.formats.rungs import LadderRelease, WholeImage, class_files, import_
 from strobe.formats.sampled import ImportedDataset
 from strobe.store.bring_media import ImportOptions, image_size_and_hash
 
-__all__ = ["FORMAT", "import_crops", "import_imagenet_a"]
-
 IMAGENET_A = "imagenet-a"
 _WORDNET_ID = re.compile(r"n\d{8}")
 
@@ -58,7 +56,7 @@ def _classes(folders: Sequence[str], named: str, source: Path) -> LabelSpace:
     chosen = space(named)
     for name in folders:
         if name not in chosen:
-            hint = "; --label-space ilsvrc-2012 accepts all 1,000 classes" if name in space("ilsvrc-2012") else ""
+            hint = "; <<label_space=ilsvrc-2012>> accepts all 1,000 classes" if name in space("ilsvrc-2012") else ""
             raise StrobeError(
                 f"{printable(source / name)}: not a class of {named} ({len(chosen)} classes, by WordNet id or name); "
                 f"move the folder away, or pass its label space{hint}"
@@ -136,9 +134,13 @@ def _stem(key: str) -> str:
 
 
 def _original(
-    key: str, cut: _Cut | None, source: Path, originals: Path, wholes: Mapping[str, Path],
+    key: str,
+    cut: _Cut | None,
+    source: Path,
+    originals: Path,
+    wholes: Mapping[str, Path],
     by_stem: Mapping[str, Sequence[str]],
-) -> str:  # fmt: skip
+) -> str:
     """Return a crop's original, as named in the manifest, or else the file of the same name with any suffix."""
     original = key if cut is None else "/".join(PurePosixPath(cut.key).parts[-2:])
     if original in wholes:
@@ -148,7 +150,7 @@ def _original(
         return same[0]
     raise StrobeError(
         f"{printable(source / key)} has no original: {printable(original)} is not below {printable(originals)}; pass "
-        "the folder of the original images with --originals, or remove the crop"
+        "the folder of the original images with <<originals>>, or remove the crop"
     )
 
 

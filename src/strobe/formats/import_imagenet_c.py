@@ -27,8 +27,6 @@ from strobe.formats.registry import LABEL_SPACE, MAX_IMAGES, SEED, FormatOption,
 from strobe.formats.sampled import ImportedDataset, label_space_for
 from strobe.store.bring_media import ImportOptions, image_size_and_hash
 
-__all__ = ["CIFAR_10", "FORMAT", "ImagenetCOptions", "import_arrays", "import_corrupted", "read_imagenet_c"]
-
 CIFAR_10 = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
 SEVERITIES = (1, 2, 3, 4, 5)
@@ -44,8 +42,10 @@ class ImagenetCOptions:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        expect(bool(self.severities) and set(self.severities) <= set(SEVERITIES), "--severity", "1–5", self.severities)
-        expect(self.pictures is None or self.pictures >= 1, "--max-images", ">= 1", self.pictures)
+        expect(
+            bool(self.severities) and set(self.severities) <= set(SEVERITIES), "<<severity>>", "1–5", self.severities
+        )
+        expect(self.pictures is None or self.pictures >= 1, "<<max_images>>", ">= 1", self.pictures)
 
     def of_corruptions(self, found: Collection[str], source: Path) -> list[str]:
         """Return the selected corruptions, sorted. A missing corruption is an error."""
@@ -100,7 +100,7 @@ def import_corrupted(
     ]
     if missing:
         raise StrobeError(
-            f"{printable(source)}: there is no folder {missing[0]}; pass --severity with the existing severities"
+            f"{printable(source)}: there is no folder {missing[0]}; pass <<severity>> with the existing severities"
         )
     originals = {path.relative_to(clean).as_posix(): path for path in _images(clean)}
     if not originals:
@@ -140,8 +140,15 @@ def import_corrupted(
         how.file(folders[head, int(severity)] / name, path)
 
     dataset = _dataset(
-        pictures, corruptions, wanted, target, label_space=label_space, place=place, how=how, name="imagenet-c",
-    )  # fmt: skip
+        pictures,
+        corruptions,
+        wanted,
+        target,
+        label_space=label_space,
+        place=place,
+        how=how,
+        name="imagenet-c",
+    )
     return ImportedDataset(dataset=dataset, notes=tuple(notes))
 
 
@@ -161,14 +168,15 @@ def import_arrays(
     for name, array in arrays.items():
         if len(array) != len(SEVERITIES) * n or array.shape[1:] != images.shape[1:]:
             raise InvalidFile(
-                file_of[name], f"shape {array.shape}, expected {(len(SEVERITIES) * n, *images.shape[1:])}",
+                file_of[name],
+                f"shape {array.shape}, expected {(len(SEVERITIES) * n, *images.shape[1:])}",
                 hint=f"five severities of the {n} images in {printable(clean.name)}",
-            )  # fmt: skip
+            )
     if len(labels) not in (n, len(SEVERITIES) * n):
         raise InvalidFile(source / "labels.npy", f"{len(labels)} labels for {n} clean images")
     top = int(labels.max(initial=0))
     if int(labels.min(initial=0)) < 0 or top >= len(classes):
-        raise InvalidFile(source / "labels.npy", f"class {top} is outside the {len(classes)} classes; give --classes")
+        raise InvalidFile(source / "labels.npy", f"class {top} is outside the {len(classes)} classes; give <<classes>>")
     keys = wanted.of_pictures([f"{place:06d}" for place in range(n)])
     label_space = LabelSpace.of_names("cifar-10" if tuple(classes) == CIFAR_10 else "classes", list(classes))
 
@@ -186,9 +194,15 @@ def import_arrays(
         write_bytes(path, png_bytes(np.ascontiguousarray(pixels)))
 
     dataset = _dataset(
-        pictures, corruptions, wanted, target, label_space=label_space, place=place, how=how,
+        pictures,
+        corruptions,
+        wanted,
+        target,
+        label_space=label_space,
+        place=place,
+        how=how,
         name=printable(source.resolve().name) or "arrays",
-    )  # fmt: skip
+    )
     return ImportedDataset(dataset=dataset)
 
 
@@ -220,9 +234,7 @@ def _dataset(
                 place(key, path)
             digest, size = image_size_and_hash(path)
         media = f"media/{key}" if stored else ""
-        return grown.frame(
-            video=photo, index=index, key=key, sha256=digest, size_wh=size, labels=labels, media=media
-        )  # fmt: skip
+        return grown.frame(video=photo, index=index, key=key, sha256=digest, size_wh=size, labels=labels, media=media)
 
     with how.progress.task("pictures", len(pictures)) as advance:
         for picture in pictures:
@@ -236,9 +248,12 @@ def _dataset(
                     if key is not None:
                         members.append((frame(key, photo, index), float(severity)))
                 grown.set(
-                    set_id=f"{picture.key}@{corruption}", anchor=anchor, members=members, variant=corruption,
+                    set_id=f"{picture.key}@{corruption}",
+                    anchor=anchor,
+                    members=members,
+                    variant=corruption,
                     group=picture.key,
-                )  # fmt: skip
+                )
             advance(1)
     info = DatasetInfo(
         name=name,
@@ -254,9 +269,7 @@ def _dataset(
 
 
 def _images(folder: Path) -> Iterator[Path]:
-    return (
-        path for path in sorted(folder.rglob("*")) if path.suffix.lower() in IMAGE_ENDINGS and path.is_file()
-    )  # fmt: skip
+    return (path for path in sorted(folder.rglob("*")) if path.suffix.lower() in IMAGE_ENDINGS and path.is_file())
 
 
 def _severity_folders(source: Path) -> dict[tuple[str, int], Path]:
@@ -276,8 +289,9 @@ def _severity_folders(source: Path) -> dict[tuple[str, int], Path]:
 
 def _array(path: Path, n_dimensions: int) -> NDArray[np.uint8]:
     """Memory-map a .npy file of bytes."""
+    regular(path)
     try:
-        array = np.load(regular(path), mmap_mode="r", allow_pickle=False)
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError as error:
         raise StrobeError(f"no such file: {printable(path)}") from error
     except Exception as error:  # a damaged header, which is Python code, raises arbitrary exceptions
@@ -313,11 +327,11 @@ def read_imagenet_c(
     if (source / "labels.npy").is_file():
         if clean.suffix != ".npy":
             raise StrobeError(
-                f"{printable(source)} contains .npy files, so --clean must be the .npy file of the clean images"
+                f"{printable(source)} contains .npy files, so <<clean>> must be the .npy file of the clean images"
             )
         return import_arrays(source, clean, target, wanted=wanted, classes=classes, how=how)
     if not clean.is_dir():
-        raise StrobeError(f"no such folder: {printable(clean)}; --clean must be the folder of the clean images")
+        raise StrobeError(f"no such folder: {printable(clean)}; <<clean>> must be the folder of the clean images")
 
     def of(names: Sequence[str]) -> LabelSpace:
         own = label_space_for(names, requested=label_space, own_name=target.resolve().name)

@@ -25,8 +25,6 @@ from strobe.formats.sampled import (
 )
 from strobe.store.bring_media import ImportOptions
 
-__all__ = ["FORMAT", "import_imagenet_vid", "read_annotation"]
-
 
 def import_imagenet_vid(
     source: Path, target: Path, *, split: str, draw: ImportSampling, how: ImportOptions
@@ -39,10 +37,10 @@ def import_imagenet_vid(
     annotations, images = root / "Annotations/VID" / split, root / "Data/VID"
     if not annotations.is_dir():
         there = sorted(path.name for path in (root / "Annotations/VID").iterdir() if path.is_dir())
-        choice = f"--split can be {', '.join(there)}" if there else "it is empty"
+        choice = f"<<split>> can be {', '.join(there)}" if there else "it is empty"
         raise StrobeError(f"{printable(root)} has no Annotations/VID/{printable(split)}; {choice}")
     if how.media != "none" and not (images / split).is_dir():
-        raise StrobeError(f"{printable(root)} has no Data/VID/{printable(split)}; get the images, or use --no-media")
+        raise StrobeError(f"{printable(root)} has no Data/VID/{printable(split)}; get the images, or use <<no_media>>")
     videos = [_video(folder, annotations.parent) for folder in _video_folders(annotations)]
     if not videos:
         raise StrobeError(f"no video with XML annotations under {printable(annotations)}")

@@ -21,8 +21,6 @@ from strobe.formats.registry import MAX_IMAGES, SEED, FormatOption, ImportFormat
 from strobe.formats.sampled import ImportedDataset
 from strobe.store.bring_media import ImportOptions
 
-__all__ = ["FORMAT", "SPLITS", "Digits", "digits_dataset", "import_mnist", "read_digits", "read_mnist"]
-
 Split = Literal["train", "test"]
 SPLITS: tuple[Split, ...] = ("train", "test")
 _FILES = {"train": "train", "test": "t10k"}
@@ -87,15 +85,24 @@ def digits_dataset(
                     write_bytes(path, content)
             photo = grown.video(video_id=frame_list_digest([key]), name=key, n_frames=1, kind="photo")
             row = grown.frame(
-                video=photo, index=0, key=key, sha256=hashlib.sha256(content).hexdigest(), size_wh=(28, 28),
-                labels=(int(labels[place]),), media=f"media/{key}" if stored else "",
-            )  # fmt: skip
+                video=photo,
+                index=0,
+                key=key,
+                sha256=hashlib.sha256(content).hexdigest(),
+                size_wh=(28, 28),
+                labels=(int(labels[place]),),
+                media=f"media/{key}" if stored else "",
+            )
             grown.set(set_id=key, anchor=row, members=())
             advance(1)
     info = DatasetInfo(
-        name=f"mnist-{split}", label_space=space("mnist"), k=0, axis=NO_AXIS, licence=MNIST.licence,
+        name=f"mnist-{split}",
+        label_space=space("mnist"),
+        k=0,
+        axis=NO_AXIS,
+        licence=MNIST.licence,
         provenance={"format": "mnist", "split": split, "media": stored},
-    )  # fmt: skip
+    )
     return grown.build(info, root=target)
 
 
@@ -105,7 +112,7 @@ def import_mnist(
     """Write a split of MNIST, or a seeded sample of it, as a dataset folder. The caller writes the tables."""
     digits = read_digits(files, split)
     count = len(digits[0])
-    expect(pictures is None or 1 <= pictures <= count, "--max-images", f"1 to {count:,}", pictures)
+    expect(pictures is None or 1 <= pictures <= count, "<<max_images>>", f"1 to {count:,}", pictures)
     drawn = None
     if pictures is not None and pictures < count:
         drawn = sorted(np.random.default_rng(seed).permutation(count)[:pictures].tolist())

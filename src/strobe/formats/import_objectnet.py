@@ -25,8 +25,6 @@ from strobe.formats.sampled import ImportedDataset
 from strobe.store.bring_media import ImportOptions, image_size_and_hash
 from strobe.store.media import decode_image
 
-__all__ = ["FORMAT", "import_objectnet"]
-
 _KINDS, _CLASSES = "folder_to_objectnet_label.json", "objectnet_to_imagenet_1k.json"
 _RED = (200, 60)
 """A border is red if its mean red is at least the first value, and its mean green and blue at most the second."""
@@ -36,22 +34,23 @@ def import_objectnet(
     source: Path, target: Path, *, classes: Path | None, border: int, how: ImportOptions
 ) -> ImportedDataset:
     """Make one set, with only an anchor, per image of a mapped folder. `border` pixels are removed on each side."""
-    expect(0 <= border <= 64, "--border", "0–64 pixels", border)
+    expect(0 <= border <= 64, "<<border>>", "0–64 pixels", border)
     images = source / "images" if (source / "images").is_dir() else source
     files = class_files(images, what="ObjectNet")
     by_folder = _map(source, images, classes)
     every = space("ilsvrc-2012")
     places = sorted({place for some in by_folder.values() for place in some})
     chosen = LabelSpace(
-        name="objectnet", ids=tuple(every.ids[place] for place in places),
+        name="objectnet",
+        ids=tuple(every.ids[place] for place in places),
         names=tuple(every.names[place] for place in places),
-    )  # fmt: skip
+    )
     at = {place: number for number, place in enumerate(places)}
     mapped = {key: path for key, path in files.items() if key.partition("/")[0] in by_folder}
     if not mapped:
         raise StrobeError(
             f"{printable(images)}: none of its folders ({printable(next(iter(files)).partition('/')[0])}, …) is in the "
-            "map; pass a CSV (folder,label) of these folders with --map"
+            "map; pass a CSV (folder,label) of these folders with <<map>>"
         )
     grown, plain, stored = DatasetBuilder(), 0, how.media != "none"
     with how.progress.task("images", len(mapped)) as advance:
@@ -63,9 +62,7 @@ def import_objectnet(
                 digest, size = image_size_and_hash(target / media)
             photo = grown.video(video_id=frame_list_digest([key]), name=key, n_frames=1, kind="photo")
             labels = [at[place] for place in by_folder[key.partition("/")[0]]]
-            row = grown.frame(
-                video=photo, index=0, key=key, sha256=digest, size_wh=size, labels=labels, media=media
-            )  # fmt: skip
+            row = grown.frame(video=photo, index=0, key=key, sha256=digest, size_wh=size, labels=labels, media=media)
             grown.set(set_id=key, anchor=row, members=())
             advance(1)
     notes = []
@@ -121,13 +118,13 @@ def _map(source: Path, images: Path, given: Path | None) -> dict[str, tuple[int,
             return _of_mappings(folder)
     raise StrobeError(
         f"{printable(source)}: the ILSVRC classes of its folders are unknown; give the archive's folder, "
-        f"which contains mappings/{_CLASSES}, or pass a CSV (folder,label) with --map"
+        f"which contains mappings/{_CLASSES}, or pass a CSV (folder,label) with <<map>>"
     )
 
 
 def _of_csv(path: Path) -> dict[str, tuple[int, ...]]:
     every, out = space("ilsvrc-2012"), dict[str, dict[int, None]]()
-    with reading(path), regular(path).open(newline="", encoding="utf-8-sig") as file:
+    with reading(path), path.open(newline="", encoding="utf-8-sig") as file:
         for number, row in enumerate(csv.DictReader(file), start=2):
             folder, label = (str(row.get(name) or "").strip() for name in ("folder", "label"))
             if not folder or not label:
@@ -164,9 +161,9 @@ def _place(synonyms: str, words: Mapping[frozenset[str], int], every: LabelSpace
 
 
 def _texts(path: Path) -> dict[str, str]:
-    found = read_json(path, hint="download the archive again, or pass --map")
+    found = read_json(path, hint="download the archive again, or pass <<map>>")
     if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
-        raise InvalidFile(path, "expected {text: text}", hint="download the archive again, or pass --map")
+        raise InvalidFile(path, "expected {text: text}", hint="download the archive again, or pass <<map>>")
     return found
 
 

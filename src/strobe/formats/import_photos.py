@@ -60,9 +60,14 @@ def import_photos(
         photo = grown.video(video_id=frame_list_digest([still.key]), name=still.key, n_frames=1, kind="photo")
         digest, size = files.get(still.key, ("", (0, 0)))
         row = grown.frame(
-            video=photo, index=0, key=still.key, sha256=digest, size_wh=size, labels=still.labels,
+            video=photo,
+            index=0,
+            key=still.key,
+            sha256=digest,
+            size_wh=size,
+            labels=still.labels,
             media=f"media/{still.key}" if files else "",
-        )  # fmt: skip
+        )
         for box in still.boxes:
             grown.box(frame=row, label=box.label, xyxy=box.xyxy, track=box.track, crowd=box.crowd)
         grown.set(set_id=still.key, anchor=row, members=())
@@ -97,7 +102,7 @@ def ilsvrc_classes(source: Path, keys: Sequence[str]) -> dict[str, list[str]] | 
         raise StrobeError(
             f"{printable(source)} contains ILSVRC's validation images, but no list of their classes; put "
             "LOC_val_solution.csv, or ILSVRC2012_validation_ground_truth.txt and meta.mat, next to them, "
-            "or pass --labels"
+            "or pass <<labels>>"
         )
     path, by_number = class_list
     missing = next((key for key, number in numbers.items() if number not in by_number), None)
@@ -198,9 +203,7 @@ def read_photos(source: Path, target: Path, *, files: PhotoFiles, how: ImportOpt
         for photo in photos
     ]
     advice = advice_on_classes(chosen) if files.label_space is None and files.boxes is None else None
-    done = import_photos(
-        stills, source, target, label_space=chosen, how=how, with_boxes=files.boxes is not None
-    )  # fmt: skip
+    done = import_photos(stills, source, target, label_space=chosen, how=how, with_boxes=files.boxes is not None)
     return replace(done, notes=(*done.notes, *fitted, *((advice,) if advice else ())))
 
 

@@ -17,7 +17,7 @@ from typing import Literal
 from strobe.core.builder import DatasetBuilder, frame_list_digest
 from strobe.core.dataset import DatasetInfo
 from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, UnknownName, in_file, printable
-from strobe.core.files import reading, regular
+from strobe.core.files import reading
 from strobe.core.labels import LabelSpace
 from strobe.core.people import NameAnswer
 from strobe.core.records import frame_id
@@ -99,15 +99,23 @@ class Trials:
             digest, size = brought.get(path, ("", (0, 0)))
             label = self._label(trial, "category", trial.category, classes)
             row = grown.frame(
-                video=photo, index=0, key=picture, sha256=digest, size_wh=size, labels=[label],
+                video=photo,
+                index=0,
+                key=picture,
+                sha256=digest,
+                size_wh=size,
+                labels=[label],
                 media=f"media/{path}" if digest else "",
-            )  # fmt: skip
+            )
             grown.set(set_id=picture, anchor=row, members=())
         names = tuple(self._answer(trial, classes, signed.at) for trial in self.rows)
         info = DatasetInfo(
-            name=printable(target.resolve().name) or "trials", label_space=classes, k=0, axis=NO_AXIS,
+            name=printable(target.resolve().name) or "trials",
+            label_space=classes,
+            k=0,
+            axis=NO_AXIS,
             provenance={"format": "trials", "media": bool(brought)},
-        )  # fmt: skip
+        )
         return ImportedDataset(dataset=replace(grown.build(info, root=target), names=names), notes=self._notes(brought))
 
     def _notes(self, brought: Mapping[str, object]) -> tuple[str, ...]:
@@ -125,7 +133,7 @@ class Trials:
         if files.classes:
             twice = next((name for name in files.classes if files.classes.count(name) > 1), None)
             if twice is not None:
-                raise InvalidValue(f"--classes: {printable(twice)!r} appears twice")
+                raise InvalidValue(f"<<classes>>: {printable(twice)!r} appears twice")
             return LabelSpace.of_names(target.resolve().name, files.classes)
         with in_file(self.source):
             return label_space_for(shown, requested=files.label_space, own_name=target.resolve().name)
@@ -137,9 +145,11 @@ class Trials:
         except UnknownName as error:
             near = f"; did you mean {' or '.join(map(printable, error.near))}?" if error.near else ""
             raise InvalidFile(
-                trial.path, f"{column}: {printable(name)!r} is not one of the {len(classes)} classes{near}",
-                where=f"line {trial.line}", hint="fix it, or list all classes with --classes or --label-space",
-            ) from error  # fmt: skip
+                trial.path,
+                f"{column}: {printable(name)!r} is not one of the {len(classes)} classes{near}",
+                where=f"line {trial.line}",
+                hint="fix it, or list all classes with <<classes>> or <<label_space>>",
+            ) from error
 
     def _answer(self, trial: Trial, classes: LabelSpace, at: str) -> NameAnswer:
         is_class = trial.response in classes
@@ -175,7 +185,7 @@ def read_trials(source: Path, signed: Signed) -> Trials:
 
 def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
     """Yield a file's rows by column name, each with the number of its last line."""
-    with reading(path), regular(path).open(newline="", encoding="utf-8-sig") as file:
+    with reading(path), path.open(newline="", encoding="utf-8-sig") as file:
         reader = csv.reader(file, strict=True)
         names = [name.strip().lower() for name in next(reader, [])]
         missing = [name for name in _NEEDED if name not in names]
@@ -212,10 +222,15 @@ def _checked(raw: Sequence[tuple[Path, int, dict[str, str]]], signed: Signed, *,
             person = signed.person(row["subj"])
             prefix = _PREFIX.match(row["imagename"]) if prefixed else None
             trial = Trial(
-                path=path, line=line, person=person, picture=row["imagename"][prefix.end() if prefix else 0 :],
-                category=row["category"], response=row["object_response"], seconds=_seconds(row.get("rt", "")),
+                path=path,
+                line=line,
+                person=person,
+                picture=row["imagename"][prefix.end() if prefix else 0 :],
+                category=row["category"],
+                response=row["object_response"],
+                seconds=_seconds(row.get("rt", "")),
                 condition=_condition(row.get("condition", "")),
-            )  # fmt: skip
+            )
             if not trial.picture:
                 raise InvalidValue(f"imagename: {printable(row['imagename'])!r} is not the name of an image")
             number = (person, row.get("session", ""), row.get("trial", ""))
@@ -288,7 +303,7 @@ def _condition(text: str) -> str:
 def _find(folder: Path, pictures: Sequence[str]) -> dict[str, str]:
     """Return the file of every image below the folder, by its name with and without the prefix."""
     if not folder.is_dir():
-        raise StrobeError(f"--images: no such folder: {printable(folder)}")
+        raise StrobeError(f"<<images>>: no such folder: {printable(folder)}")
     files: dict[str, str] = {}
     for path in sorted(folder.rglob("*")):
         if path.is_file():
@@ -298,8 +313,8 @@ def _find(folder: Path, pictures: Sequence[str]) -> dict[str, str]:
     missing = [name for name in pictures if name not in files]
     if missing:
         raise StrobeError(
-            f"--images: {len(missing)} of {len(pictures)} images are not below {printable(folder)}, first "
-            f"{printable(missing[0])}; give the folder that contains them, or remove --images"
+            f"<<images>>: {len(missing)} of {len(pictures)} images are not below {printable(folder)}, first "
+            f"{printable(missing[0])}; give the folder that contains them, or remove <<images>>"
         )
     return {name: files[name] for name in pictures}
 

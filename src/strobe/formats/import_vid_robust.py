@@ -1,5 +1,6 @@
 """ImageNet-Vid-Robust as it was released: metadata/{pmsets,labels}.json and val/<video>/<frame>.JPEG."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -8,44 +9,71 @@ from strobe.core.dataset import DatasetInfo
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.files import read_json
 from strobe.core.labels import space
-from strobe.formats.registry import ImportFormat
-from strobe.formats.sampled import ImportedDataset
+from strobe.formats.registry import FormatOption, ImportFormat
+from strobe.formats.release_facts import UNKNOWN_VIDEO, read_vid_annotations, read_video_facts
+from strobe.formats.sampled import FrameContents, ImportedDataset
 from strobe.store.bring_media import ImportOptions
-
-__all__ = ["FORMAT", "import_vid_robust"]
 
 _K = 10
 
 
-def import_vid_robust(source: Path, target: Path, *, how: ImportOptions) -> ImportedDataset:
+def import_vid_robust(
+    source: Path,
+    target: Path,
+    *,
+    annotations: Path | None = None,
+    videos: Path | None = None,
+    how: ImportOptions,
+) -> ImportedDataset:
     """Import the released sets. Members have their own labels.
 
-    Media are put into target/media, and the caller writes the tables.
+    `annotations` is the folder of ILSVRC's XML files, which add boxes. `videos` is the folder of ILSVRC's snippets,
+    which add frame rates, times and frame types. Media are put into target/media, and the caller writes the tables.
     """
     if not source.is_dir():
         raise StrobeError(f"no such folder: {printable(source)}; give the release's folder (with metadata/ and val/)")
     pmsets_path, labels_path = _find(source, "pmsets.json"), _find(source, "labels.json")
     pmsets, labels = read_json(pmsets_path), read_json(labels_path)
     _check(pmsets_path, pmsets, labels_path, labels)
-    files = how.files(source, target, labels)
-
     by_video: dict[str, list[str]] = {}
     for key in labels:
         by_video.setdefault(_video(labels_path, key), []).append(key)
+    indices = {name: [_index(labels_path, key) for key in keys] for name, keys in by_video.items()}
+    facts, notes = ({}, ()) if videos is None else read_video_facts(videos, indices, progress=how.progress)
+    seen: Mapping[str, FrameContents] = {}
+    if annotations is not None:
+        annotated = read_vid_annotations(annotations, labels, progress=how.progress)
+        seen, notes = annotated.contents, (*annotated.notes, *notes)
+    files = how.files(source, target, labels)
+
     grown = DatasetBuilder()
-    videos = {name: grown.video(video_id=frame_list_digest(sorted(keys)), name=name) for name, keys in by_video.items()}
+    rows_of_videos = {}
+    for name, keys in by_video.items():
+        known = facts.get(name, UNKNOWN_VIDEO)
+        rows_of_videos[name] = grown.video(
+            video_id=frame_list_digest(sorted(keys)),
+            name=name,
+            fps=known.fps,
+            n_frames=known.n_frames,
+        )
     row = {}
     for key, classes in labels.items():
-        digest, size = files.get(key, ("", (0, 0)))
+        name, index = _video(labels_path, key), _index(labels_path, key)
+        time_s, pict_type = facts.get(name, UNKNOWN_VIDEO).at(index)
+        digest, size = files.get(key, ("", seen[key].size_wh if key in seen else (0, 0)))
         row[key] = grown.frame(
-            video=videos[_video(labels_path, key)],
-            index=_index(labels_path, key),
+            video=rows_of_videos[name],
+            index=index,
             key=key,
+            time_s=time_s,
+            pict_type=pict_type,
             sha256=digest,
             size_wh=size,
             media=f"media/{key}" if files else "",
             labels=classes,
         )
+        for box in seen[key].boxes if key in seen else ():
+            grown.box(frame=row[key], label=box.label, xyxy=box.xyxy, track=box.track, declared_wh=seen[key].size_wh)
     for anchor, members in pmsets.items():
         origin = _index(pmsets_path, anchor)
         grown.set(
@@ -53,6 +81,7 @@ def import_vid_robust(source: Path, target: Path, *, how: ImportOptions) -> Impo
             anchor=row[anchor],
             members=[(row[member], _index(pmsets_path, member) - origin) for member in members],
         )
+    notes = (*notes, *grown.check_boxes())
     info = DatasetInfo(
         name="imagenet-vid-robust",
         label_space=space("imagenet-vid"),
@@ -60,9 +89,13 @@ def import_vid_robust(source: Path, target: Path, *, how: ImportOptions) -> Impo
         label_source="frame",
         reviewed="release",
         licence="ImageNet terms of access (non-commercial research); not distributed with strobe",
-        provenance={"format": "imagenet-vid-robust", "media": how.media != "none"},
+        provenance={
+            "format": "imagenet-vid-robust",
+            "media": how.media != "none",
+            **({"notes": list(notes)} if notes else {}),
+        },
     )
-    return ImportedDataset(dataset=grown.build(info, root=target))
+    return ImportedDataset(dataset=grown.build(info, root=target), notes=notes)
 
 
 def _find(source: Path, name: str) -> Path:
@@ -120,5 +153,17 @@ def _index(path: Path, key: str) -> int:
 FORMAT = ImportFormat(
     read=import_vid_robust,
     about="ImageNet-Vid-Robust as released: SRC has metadata/{pmsets,labels}.json and val/<video>/<frame>.JPEG.",
-    example="imagenet-vid-robust/ data/vid --no-media",
+    example="imagenet-vid-robust/ data/vid --annotations ILSVRC2017/ --no-media",
+    options=(
+        FormatOption(
+            name="annotations",
+            kind=Path,
+            help="ILSVRC folder with Annotations/VID (XML). Adds boxes and tracks, so that detectors can be scored.",
+        ),
+        FormatOption(
+            name="videos",
+            kind=Path,
+            help="Folder of ILSVRC's snippets, <video>.mp4. Adds frame rates, times and frame types.",
+        ),
+    ),
 )

@@ -21,8 +21,6 @@ from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.files import reading, regular
 from strobe.core.labels import space
 
-__all__ = ["Moment", "YoutubeBb", "find_csv", "find_videos", "listed_anchors", "read_youtube_bb"]
-
 _VIDEO_ENDINGS = (".mp4", ".mkv", ".webm", ".mov", ".m4v", ".flv", ".avi", ".ts", ".3gp")
 
 
@@ -48,7 +46,7 @@ def find_csv(source: Path) -> Path:
     """Return the only CSV in a folder, or the file itself."""
     if source.is_file():
         return source
-    if not source.is_dir():
+    if not regular(source).is_dir():
         raise StrobeError(f"no such file or folder: {printable(source)}")
     files = sorted(path for path in source.iterdir() if path.name.endswith((".csv", ".csv.gz")))
     if len(files) != 1:
@@ -62,7 +60,7 @@ def find_csv(source: Path) -> Path:
 def find_videos(folder: Path) -> dict[str, Path]:
     """Return videos by YouTube id: files named <id>.mp4 (or mkv, webm, …), at any depth."""
     if not folder.is_dir():
-        raise StrobeError(f"no such folder: {printable(folder)}; name the folder of the videos with --videos")
+        raise StrobeError(f"no such folder: {printable(folder)}; name the folder of the videos with <<videos>>")
     videos: dict[str, Path] = {}
     for path in sorted(folder.rglob("*")):
         if path.suffix.lower() in _VIDEO_ENDINGS and path.is_file():
@@ -122,8 +120,31 @@ def _rows(path: Path) -> Iterator[tuple[str, list[str]]]:
 
 def _moments(path: Path) -> dict[str, dict[int, tuple[str, ...]]]:
     """Return video → time in ms → the classes present, in file order."""
-    names = set(space("youtube-bb").names)
     out: dict[str, dict[int, tuple[str, ...]]] = {}
+    for _, row, name in _present(path):
+        moments = out.setdefault(row[0], {})
+        moments[int(row[1])] = tuple(dict.fromkeys((*moments.get(int(row[1]), ()), name)))
+    if not out:
+        raise InvalidFile(path, "no row marks an object as present")
+    return out
+
+
+def detection_rows(path: Path) -> Iterator[tuple[str, str, int, str, int, tuple[float, float, float, float]]]:
+    """Yield every present object: place in the file, YouTube id, ms, class, number, and xmin, xmax, ymin, ymax."""
+    for where, row, name in _present(path):
+        if len(row) != 10:
+            raise InvalidFile(path, "it has no boxes; give the detection CSV (10 fields a row)", where=where)
+        try:
+            xmin, xmax, ymin, ymax = (float(value) for value in row[6:])
+            number = int(row[4])
+        except ValueError as error:
+            raise InvalidFile(path, "expected numbers for the object and its box", where=where) from error
+        yield where, row[0], int(row[1]), name, number, (xmin, xmax, ymin, ymax)
+
+
+def _present(path: Path) -> Iterator[tuple[str, list[str], str]]:
+    """Yield the rows of present objects, after a check of every row: place in the file, fields, class."""
+    names = set(space("youtube-bb").names)
     for where, row in _rows(path):
         if row[0] == "youtube_id":
             continue
@@ -139,11 +160,7 @@ def _moments(path: Path) -> dict[str, dict[int, tuple[str, ...]]]:
                 path, f"object_presence is {printable(presence)!r}; expected present or absent", where=where
             )
         if presence == "present" and name != "none":
-            moments = out.setdefault(row[0], {})
-            moments[int(row[1])] = tuple(dict.fromkeys((*moments.get(int(row[1]), ()), name)))
-    if not out:
-        raise InvalidFile(path, "no row marks an object as present")
-    return out
+            yield where, row, name
 
 
 def _drawn(video: str, moments: Mapping[int, tuple[str, ...]], seed: int) -> Moment:

@@ -6,6 +6,7 @@ of listed anchors (`ytid,time_ms,label`). In that CSV, 22 means car. In the anno
 """
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,10 +19,16 @@ from strobe.core.labels import space
 from strobe.core.records import frame_id
 from strobe.formats.import_youtube_bb import listed_anchors
 from strobe.formats.registry import FormatOption, ImportFormat
+from strobe.formats.release_facts import (
+    UNKNOWN_VIDEO,
+    Shares,
+    VideoFacts,
+    check_labels,
+    read_video_facts,
+    read_ytbb_boxes,
+)
 from strobe.formats.sampled import ImportedDataset
 from strobe.store.bring_media import ImportOptions
-
-__all__ = ["FORMAT", "YtbbFiles", "import_ytbb_robust"]
 
 _K = 10
 _AT = "2019-01-01T00:00:00Z"  # the release gives no dates; a fixed time keeps the import deterministic
@@ -39,6 +46,16 @@ class YtbbFiles:
     anchors: Path | None = None
     pairs: Path | None = None
     listed: Path | None = None
+    annotations: Path | None = None
+    videos: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Added:
+    """Facts from outside the release: boxes by the anchor's folder <id>_<ms>, and videos by YouTube id."""
+
+    boxes: Mapping[str, Shares]
+    videos: Mapping[str, VideoFacts]
 
 
 def import_ytbb_robust(source: Path, target: Path, *, files: YtbbFiles, how: ImportOptions) -> ImportedDataset:
@@ -49,10 +66,10 @@ def import_ytbb_robust(source: Path, target: Path, *, files: YtbbFiles, how: Imp
     if not source.is_dir():
         raise StrobeError(f"no such folder: {printable(source)}; give the folder of the ytbb-robust release")
     anchors_path = files.anchors or _find(
-        source, ("anchor_labels.json", "anchors.json"), "anchor annotations", "--anchors"
+        source, ("anchor_labels.json", "anchors.json"), "anchor annotations", "<<anchors>>"
     )
     listed_path = files.listed or _find(
-        source, ("ytbb_robustness_test_anchors_full.csv", "anchors.csv"), "list of anchors", "--listed"
+        source, ("ytbb_robustness_test_anchors_full.csv", "anchors.csv"), "list of anchors", "<<listed>>"
     )
     pairs_path = files.pairs or _first(source, ("pair_labels.json", "pairs.json", "frame_pair_labels.json"))
     root = source / "ytbb_videos" if (source / "ytbb_videos").is_dir() else source
@@ -67,9 +84,12 @@ def import_ytbb_robust(source: Path, target: Path, *, files: YtbbFiles, how: Imp
         what = f"{n_found} unreviewed neighbours from the frame folders" if n_found else "only their anchors"
         notes.append(f"no pair annotations found (--pairs), so sets contain {what}")
 
+    boxes = _anchor_boxes(files.annotations, given, anchors, how, notes) if files.annotations else {}
     keys = sorted({key for anchor, members in pairs.items() for key in (anchor, *members)} | set(anchors))
+    facts = _facts(files.videos, anchors_path, anchors, keys, how, notes) if files.videos else {}
     found = how.files(root, target, keys)
-    dataset = _assemble(anchors_path, target, given, anchors, pairs, found, notes)
+    added = _Added(boxes=boxes, videos=facts)
+    dataset = _assemble(anchors_path, target, given, anchors, pairs, found, added, notes)
     return ImportedDataset(dataset=dataset, notes=tuple(notes))
 
 
@@ -80,6 +100,7 @@ def _assemble(
     anchors: dict[str, Annotation],
     pairs: dict[str, dict[str, Annotation | None]],
     neighbours: dict[str, tuple[str, tuple[int, int]]],
+    added: "_Added",
     notes: list[str],
 ) -> Dataset:
     labels = space("youtube-bb")
@@ -92,16 +113,25 @@ def _assemble(
         _, ytid, index = _split(anchors_path, key)
         if ytid not in videos:
             # A YouTube id always identifies the same video, but YouTube may re-encode the file at any time.
-            videos[ytid] = grown.video(video_id=f"yt-{ytid}", name=ytid)
+            known = added.videos.get(ytid, UNKNOWN_VIDEO)
+            videos[ytid] = grown.video(video_id=f"yt-{ytid}", name=ytid, fps=known.fps, n_frames=known.n_frames)
         other = by_index.setdefault((ytid, index), key)
         if other != key:
             raise InvalidFile(anchors_path, f"{printable(key)} and {printable(other)} are the same frame of one video")
         if key not in rows:
             digest, size = neighbours.get(key, ("", (0, 0)))
+            time_s, pict_type = added.videos.get(ytid, UNKNOWN_VIDEO).at(index)
             rows[key] = grown.frame(
-                video=videos[ytid], index=index, key=key, sha256=digest, size_wh=size,
-                media=f"media/{key}" if neighbours else "", labels=anchor_labels,
-            )  # fmt: skip
+                video=videos[ytid],
+                index=index,
+                key=key,
+                time_s=time_s,
+                pict_type=pict_type,
+                sha256=digest,
+                size_wh=size,
+                media=f"media/{key}" if neighbours else "",
+                labels=anchor_labels,
+            )
         return rows[key]
 
     for anchor, annotation in anchors.items():
@@ -110,6 +140,9 @@ def _assemble(
             raise InvalidFile(anchors_path, f"anchor {printable(anchor)} is not in the list of anchors (CSV)")
         names = given[clip]
         row = add(anchor, [labels.index(name) for name in names])
+        width, height = neighbours.get(anchor, ("", (0, 0)))[1]
+        for label, (x0, y0, x1, y1), number in added.boxes.get(clip, ()) if width else ():
+            grown.box(frame=row, label=label, xyxy=(x0 * width, y0 * height, x1 * width, y1 * height), track=number)
         members = []
         for key in pairs.get(anchor, {}):
             offset = _split(anchors_path, key)[2] - index
@@ -124,10 +157,14 @@ def _assemble(
                 continue
             grown.verdict(
                 pair_verdict(
-                    pair, annotator=_ANNOTATOR, at=_AT, set_id=anchor,
+                    pair,
+                    annotator=_ANNOTATOR,
+                    at=_AT,
+                    set_id=anchor,
                     frame_id=frame_id(f"yt-{ytid}", _split(anchors_path, key)[2]),
                 )
-            )  # fmt: skip
+            )
+    notes += grown.check_boxes()
     info = DatasetInfo(
         name="ytbb-robust",
         label_space=labels,
@@ -138,6 +175,61 @@ def _assemble(
         provenance={"format": "ytbb-robust", "media": bool(neighbours), "notes": notes},
     )
     return grown.build(info, root=target)
+
+
+def _anchor_boxes(
+    path: Path,
+    given: Mapping[str, tuple[str, ...]],
+    anchors: Mapping[str, Annotation],
+    how: ImportOptions,
+    notes: list[str],
+) -> dict[str, Shares]:
+    """Return the annotated boxes of every anchor by its folder <id>_<ms>, checked against the list of anchors."""
+    if how.media == "none":
+        raise StrobeError(
+            "<<annotations>> needs the frames, because Youtube-BB's boxes are fractions of the image; remove "
+            "<<no_media>>"
+        )
+    labels, used = space("youtube-bb"), {key.split("/")[0] for key in anchors}
+    listed = {
+        (clip[:11], int(clip[12:])): [labels.index(name) for name in names]
+        for clip, names in given.items()
+        if clip in used
+    }
+    boxes = read_ytbb_boxes(path, listed)
+    seen = {f"{ytid}_{ms}": sorted({label for label, _, _ in one}) for (ytid, ms), one in boxes.items()}
+    wanted = {f"{ytid}_{ms}": names for (ytid, ms), names in listed.items()}
+    notes += check_labels(path, wanted, seen, labels, what="anchors with annotated boxes")
+    notes.append("only anchors have boxes in Youtube-BB, so detectors cannot be scored on whole sets")
+    return {f"{ytid}_{ms}": one for (ytid, ms), one in boxes.items()}
+
+
+def _facts(
+    folder: Path,
+    path: Path,
+    anchors: Mapping[str, Annotation],
+    keys: Sequence[str],
+    how: ImportOptions,
+    notes: list[str],
+) -> dict[str, VideoFacts]:
+    """Return the facts of the videos whose frames are at the times that the anchors' folders give."""
+    wanted: dict[str, list[int]] = {}
+    for key in keys:
+        _, ytid, index = _split(path, key)
+        wanted.setdefault(ytid, []).append(index)
+    facts, more = read_video_facts(folder, wanted, progress=how.progress)
+    notes += more
+    for key in anchors:
+        clip, ytid, index = _split(path, key)
+        time_s = facts.get(ytid, UNKNOWN_VIDEO).at(index)[0]
+        # The release's frames are numbered from 0, and its times are truncated to 1 ms.
+        if time_s is not None and abs(1000 * time_s - int(clip[12:])) > 1 + 1000 / (facts[ytid].fps or 25):
+            notes.append(
+                f"{printable(ytid)}.* is another version of the video: frame {index} is at {float(time_s):.3f} s, "
+                f"not at {int(clip[12:]) / 1000:.3f} s; its frame rate and types were left out"
+            )
+            del facts[ytid]
+    return facts
 
 
 def _first(source: Path, names: tuple[str, ...]) -> Path | None:
@@ -217,6 +309,14 @@ FORMAT = ImportFormat(
         FormatOption(name="pairs", kind=Path, help="Pair annotations (JSON). Default: pair_labels.json below SRC."),
         FormatOption(
             name="listed", kind=Path, help="CSV ytid,time_ms,label of the listed anchors. Default: searched below SRC."
+        ),
+        FormatOption(
+            name="annotations", kind=Path, help="Youtube-BB's detection CSV (or .csv.gz). Adds the anchors' boxes."
+        ),
+        FormatOption(
+            name="videos",
+            kind=Path,
+            help="Folder of videos named by YouTube id. Adds frame rates, times and frame types.",
         ),
     ),
     record=YtbbFiles,

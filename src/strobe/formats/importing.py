@@ -14,8 +14,6 @@ from strobe.store.bring_media import ImportOptions
 from strobe.store.making import classes_alike
 from strobe.store.opening import frame_source
 
-__all__ = ["AS_USUAL", "into", "outside"]
-
 AS_USUAL = ImportOptions()
 """The default options of an import: copy images, compute no hints and report no progress."""
 

@@ -16,8 +16,6 @@ from strobe.core.ladders import LadderPicture
 from strobe.core.ports import FrameSource
 from strobe.formats.contact_sheet import ANCHOR, BOX, EMPTY, INK, PAPER, SOFT, font_of, write_line
 
-__all__ = ["SHEET", "draw_ladders"]
-
 SHEET = "ladders.png"
 
 _TILE, _GAP, _APART, _MARGIN, _TOP, _HEAD, _ROWS = 112, 6, 22, 28, 132, 24, 6
@@ -158,7 +156,11 @@ def _draw_box(pen: Any, picture: LadderPicture, at: tuple[int, int], *, is_padde
     across, down = (_TILE / side,) * 2 if is_padded else (_TILE / width, _TILE / height)
     x0, y0, x1, y1 = picture.xyxy or (0.0, 0.0, 0.0, 0.0)
     low, high = (at[0], at[1]), (at[0] + _TILE - 1, at[1] + _TILE - 1)
-    corners = [at[0] + (x0 + left) * across, at[1] + (y0 + top) * down,
-               at[0] + (x1 + left) * across, at[1] + (y1 + top) * down]  # fmt: skip
+    corners = [
+        at[0] + (x0 + left) * across,
+        at[1] + (y0 + top) * down,
+        at[0] + (x1 + left) * across,
+        at[1] + (y1 + top) * down,
+    ]
     held = [min(max(value, low[place % 2]), high[place % 2]) for place, value in enumerate(corners)]
     pen.rectangle(held, outline=BOX, width=2)

@@ -9,13 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from strobe.core.errors import InvalidFile, StrobeError, expect, in_file, printable
-from strobe.core.files import replacing
-from strobe.core.inside import inside
+from strobe.core.files import inside, replacing
 from strobe.core.ladders import LadderPicture
 from strobe.core.swaps import settle
 from strobe.store.tables import read_parquet
-
-__all__ = ["LADDER_FILE", "read_ladder", "write_ladder"]
 
 LADDER_FILE = "ladder.parquet"
 
@@ -34,15 +31,20 @@ def write_ladder(folder: Path, pictures: Sequence[LadderPicture]) -> Path:
     """Write the table atomically. Equal content gives equal bytes."""
     rows = [
         {
-            "picture": picture.picture, "frame_id": picture.frame_id, "width": picture.size_wh[0],
+            "picture": picture.picture,
+            "frame_id": picture.frame_id,
+            "width": picture.size_wh[0],
             "height": picture.size_wh[1],
             **dict(zip(("x0", "y0", "x1", "y1"), picture.xyxy or (None,) * 4, strict=True)),
-            "area_share": picture.area_share, "mask_share": picture.mask_share, "boxes": picture.boxes or None,
-            "masks": picture.masks or None, "mask": picture.mask or None,
+            "area_share": picture.area_share,
+            "mask_share": picture.mask_share,
+            "boxes": picture.boxes or None,
+            "masks": picture.masks or None,
+            "mask": picture.mask or None,
             "absent": json.dumps(dict(picture.absent), sort_keys=True, ensure_ascii=False),
         }
         for picture in pictures
-    ]  # fmt: skip
+    ]
     with replacing(folder / LADDER_FILE) as temporary:
         pq.write_table(pa.Table.from_pylist(rows, schema=_SCHEMA), temporary, compression="zstd")
     return folder / LADDER_FILE

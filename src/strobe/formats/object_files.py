@@ -6,9 +6,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from strobe.core.errors import InvalidFile, StrobeError, printable
-from strobe.core.files import read_json, reading, regular
-
-__all__ = ["mask_files", "matched", "read_boxes"]
+from strobe.core.files import read_json, reading
 
 Corners = tuple[float, float, float, float]
 _NAMES = ("key", "picture", "file", "image", "filename")
@@ -48,15 +46,17 @@ def _stem(name: str) -> tuple[str, ...]:
 def mask_files(folder: Path, keys: Sequence[str]) -> dict[str, Path]:
     """Return the masks of the images, by image. A mask is a PNG file in the folder with the image's name."""
     if not folder.is_dir():
-        raise StrobeError(f"--masks: no such folder: {printable(folder)}")
+        raise StrobeError(f"<<masks>>: no such folder: {printable(folder)}")
     found = (path for path in folder.rglob("*") if path.suffix.lower() == ".png" and not path.is_dir())
     names = [path.relative_to(folder).as_posix() for path in found]
     if not names:
-        raise StrobeError(f"--masks: no PNG file in {printable(folder)}; expected one per image, with the image's name")
-    name_of = matched(keys, names, what="--masks")
+        raise StrobeError(
+            f"<<masks>>: no PNG file in {printable(folder)}; expected one per image, with the image's name"
+        )
+    name_of = matched(keys, names, what="<<masks>>")
     if not name_of:
         raise StrobeError(
-            f"--masks: none of the {len(names)} PNG files in {printable(folder)} has the name of an image; masks are "
+            f"<<masks>>: none of the {len(names)} PNG files in {printable(folder)} has the name of an image; masks are "
             f"named like {printable(names[0])}, images like {printable(keys[0])}"
         )
     return {key: folder / name for key, name in name_of.items()}
@@ -74,7 +74,7 @@ def read_boxes(path: Path, keys: Sequence[str]) -> tuple[dict[str, Corners], int
         if name in boxes:
             raise InvalidFile(path, f"{printable(name)} appears twice", where=where, hint="write one box per image")
         boxes[name] = corners
-    name_of = matched(keys, boxes, what="--boxes")
+    name_of = matched(keys, boxes, what="<<boxes>>")
     if not name_of:
         raise InvalidFile(
             path,
@@ -100,8 +100,8 @@ def _of_manifest(path: Path) -> list[tuple[str, str, Corners]]:
 
 def _of_csv(path: Path) -> list[tuple[str, str, Corners]]:
     if not path.exists():
-        raise StrobeError(f"--boxes: no such file: {printable(path)}; give truth, people, or a CSV")
-    with reading(path), regular(path).open(encoding="utf-8-sig", newline="") as file:
+        raise StrobeError(f"<<boxes>>: no such file: {printable(path)}; give truth, people, or a CSV")
+    with reading(path), path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.DictReader(file, strict=True)
         names = [name.strip().lower() for name in reader.fieldnames or ()]
         reader.fieldnames = names

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strobe.core.errors import InvalidFile, StrobeError, printable
-from strobe.core.files import read_json, reading, regular
+from strobe.core.files import read_json, reading
 
 BoxFormat = Literal["auto", "xyxy", "xywh", "cxcywh"]
 """Corners, corner and size, or centre and size. `auto` assumes the file format's convention and checks it."""
@@ -44,7 +44,7 @@ def read_raw(path: Path) -> RawPredictions:
     if reader is None:
         raise InvalidFile(path, f"unknown ending {printable(path.suffix)!r}", hint=f"expected {', '.join(readers)}")
     with reading(path):
-        raw = reader(regular(path))
+        raw = reader(path)
     if raw.kind not in _KINDS:
         raise InvalidFile(path, f"kind {printable(raw.kind)!r}; expected logits, probabilities or labels", where="kind")
     return raw
@@ -251,14 +251,25 @@ def _read_coco(path: Path) -> RawDetections:
             codes[place] = image(row["image_id"]), word(row["category_id"])
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidFile(
-                path, _problem(row, error), where=f"annotations[{place}]",
+                path,
+                _problem(row, error),
+                where=f"annotations[{place}]",
                 hint="each result is image_id, category_id, bbox of four numbers, score",
-            ) from error  # fmt: skip
+            ) from error
     return RawDetections(
-        image=codes[:, 0], label=codes[:, 1], box=columns[:, :4].copy(), score=columns[:, 4].copy(),
-        image_names=image.names, words=word.names, is_xywh=True, unit="annotations", images=images,
-        categories=categories, images_are_answers=images is not None, space=declared,
-    )  # fmt: skip
+        image=codes[:, 0],
+        label=codes[:, 1],
+        box=columns[:, :4].copy(),
+        score=columns[:, 4].copy(),
+        image_names=image.names,
+        words=word.names,
+        is_xywh=True,
+        unit="annotations",
+        images=images,
+        categories=categories,
+        images_are_answers=images is not None,
+        space=declared,
+    )
 
 
 def _problem(row: Any, error: Exception) -> str:
@@ -310,9 +321,17 @@ def _read_box_parquet(path: Path) -> RawDetections:
     codes = np.array([[image(frame), word(label)] for frame, label in zip(frames, labels, strict=True)], dtype=np.int64)
     codes = codes.reshape(-1, 2)
     return RawDetections(
-        image=codes[:, 0], label=codes[:, 1], box=box, score=score, image_names=image.names, words=word.names,
-        is_xywh=False, unit="row", answered=answered, space=declared,
-    )  # fmt: skip
+        image=codes[:, 0],
+        label=codes[:, 1],
+        box=box,
+        score=score,
+        image_names=image.names,
+        words=word.names,
+        is_xywh=False,
+        unit="row",
+        answered=answered,
+        space=declared,
+    )
 
 
 def _numbers(table: Any, name: str) -> NDArray[np.float64]:

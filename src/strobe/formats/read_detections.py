@@ -101,9 +101,16 @@ def read_detections(
     if images is not None:
         _explain(raw, images)
     return match_detections(
-        raw, dataset, path=path, name=name or path.stem, source_space=source_space, box_format=box_format,
-        box_units=box_units, absent=absent, ignore_extra=ignore_extra,
-    )  # fmt: skip
+        raw,
+        dataset,
+        path=path,
+        name=name or path.stem,
+        source_space=source_space,
+        box_format=box_format,
+        box_units=box_units,
+        absent=absent,
+        ignore_extra=ignore_extra,
+    )
 
 
 def match_detections(
@@ -145,9 +152,15 @@ def match_detections(
         notes.append(f"{n_extra} boxes left out: their images are not in the dataset")
     keep = (frame >= 0) & (label >= 0)
     answers = BoxAnswers.of(
-        frame[keep], label[keep], xyxy[keep], raw.score[keep],
-        n_frames=len(dataset.frames), n_classes=len(target), scored=scored, model=name,
-    )  # fmt: skip
+        frame[keep],
+        label[keep],
+        xyxy[keep],
+        raw.score[keep],
+        n_frames=len(dataset.frames),
+        n_classes=len(target),
+        scored=scored,
+        model=name,
+    )
     return DetectionFile(
         answers=answers,
         source_space=source.name,
@@ -194,10 +207,10 @@ def _frames(
     if unknown and not (ignore_extra and len(unknown) < len(table)):
         numbers = isinstance(unknown[0], int) and unknown[0] not in names
         hint = (
-            'numbers need a list "images" of id and file_name, in the file or with --box-images'
+            'numbers need a list "images" of id and file_name, in the file or with <<box_images>>'
             if numbers
-            else f"the dataset's frames are named like {printable(dataset.frames.key[0])!r}; --ignore-extra skips "
-            f"other frames"
+            else f"the dataset's frames are named like {printable(dataset.frames.key[0])!r}; <<ignore_extra=True>> "
+            f"skips other frames"
         )
         raise InvalidFile(
             path,
@@ -229,7 +242,8 @@ def _looked_at(
         raise InvalidFile(
             path,
             f"{int(missing.sum())} of {int(needed.sum())} frames have no box, first {printable(first)!r}",
-            hint="in COCO results, empty and missing frames look the same; pass --empty-frames or --allow-missing",
+            hint="in COCO results, empty and missing frames look the same; pass <<empty_frames=True>> or "
+            "<<allow_missing=True>>",
         )
     return np.ones(len(scored), dtype=bool) if absent == "empty" else scored
 
@@ -248,7 +262,7 @@ def _refuse_outside(path: Path | str, raw: RawDetections, source: LabelSpace, ow
             path,
             f"category {raw.words[int(raw.label[row])]} is outside {source.name} (0–{len(source) - 1})",
             where=raw.where(row),
-            hint="declare the space with --box-space, or give categories with id and name",
+            hint="declare the space with <<box_space>>, or give categories with id and name",
         )
 
 

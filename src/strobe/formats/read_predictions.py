@@ -64,9 +64,16 @@ def read_predictions(
     if path.is_dir():
         raise StrobeError(f"{printable(path)} is a folder; give one prediction file (JSON, JSONL, CSV or Parquet)")
     return match_predictions(
-        read_raw(path), dataset, path=path, name=name or path.stem, kind=kind, source_space=source_space, merge=merge,
-        allow_missing=allow_missing, ignore_extra=ignore_extra,
-    )  # fmt: skip
+        read_raw(path),
+        dataset,
+        path=path,
+        name=name or path.stem,
+        kind=kind,
+        source_space=source_space,
+        merge=merge,
+        allow_missing=allow_missing,
+        ignore_extra=ignore_extra,
+    )
 
 
 def match_predictions(
@@ -106,9 +113,12 @@ def match_predictions(
         label[rows] = predicted
         return PredictionFile(
             answers=ClassAnswers.from_labels(model, label, scored=scored),
-            kind="labels", kind_declared=declared is not None, source_space=source, n_extra=n_extra,
+            kind="labels",
+            kind_declared=declared is not None,
+            source_space=source,
+            n_extra=n_extra,
             childless=childless,
-        )  # fmt: skip
+        )
     if declared == "labels":
         raise InvalidFile(path, "declared as labels, but it holds scores")
     matrix = _matrix(path, frames, values)
@@ -119,7 +129,9 @@ def match_predictions(
     score_kind = cast(Literal["logits", "probabilities"], declared or _guess_kind(matrix))
     if score_kind == "probabilities" and bool((matrix < 0).any()):
         place = int(np.flatnonzero((matrix < 0).any(axis=1))[0])
-        raise InvalidFile(path, "a negative probability", where=printable(frames[place]), hint="declare --kind logits")
+        raise InvalidFile(
+            path, "a negative probability", where=printable(frames[place]), hint="declare <<kind=logits>>"
+        )
     with in_file(path):
         merged = chosen.apply(matrix, kind=score_kind, merge=merge)
         scores = np.full((len(dataset.frames), len(label_space)), np.nan)
@@ -138,9 +150,13 @@ def match_predictions(
             names=[str(key) for key in dataset.frames.key],
         )
     return PredictionFile(
-        answers=answers, kind=score_kind, kind_declared=declared is not None, source_space=chosen.source.name,
-        n_extra=n_extra, childless=chosen.childless,
-    )  # fmt: skip
+        answers=answers,
+        kind=score_kind,
+        kind_declared=declared is not None,
+        source_space=chosen.source.name,
+        n_extra=n_extra,
+        childless=chosen.childless,
+    )
 
 
 # -- checking ----------------------------------------------------------------------------------------------------
@@ -174,7 +190,7 @@ def _match(
             path,
             f"{len(unknown)} of {len(frames)} frames are not in {dataset.name}, first {printable(unknown[0])!r}",
             hint=f"the dataset's frames are named like {near.near[0] if near.near else next(iter(known))!r}; "
-            f"--ignore-extra skips other frames",
+            f"<<ignore_extra=True>> skips other frames",
         )
     return np.array([known[frames[place]] for place in places], dtype=np.int64), places, len(unknown)
 
@@ -189,7 +205,7 @@ def _nothing_missing(path: Path | str, rows: NDArray[np.int64], dataset: Dataset
         raise InvalidFile(
             path,
             f"{int(needed.sum())} of {n_needed} frames have no prediction, first {printable(first)!r}",
-            hint="predict these frames, or score the rest with --allow-missing",
+            hint="predict these frames, or score the rest with <<allow_missing=True>>",
         )
 
 
@@ -210,7 +226,7 @@ def _labels(
         source = _space_of_labels(values, label_space)
     else:
         source = _declared(path, declared, label_space)
-    hint = "if the numbers belong to another space, pass it: --space ilsvrc-2012" if declared is None else None
+    hint = "if the numbers belong to another space, pass it: <<space=ilsvrc-2012>>" if declared is None else None
     out = np.empty(len(values), dtype=np.int64)
     for place, value in enumerate(values):
         where = printable(frames[place])

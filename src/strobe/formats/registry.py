@@ -9,49 +9,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from strobe.core.errors import InvalidValue, expect, printable
-from strobe.core.registry import Registry
+from strobe.core.late import Registry
+from strobe.core.options import Option
 
 if TYPE_CHECKING:
     from strobe.formats.export_media import Outgoing
     from strobe.formats.sampled import ImportedDataset
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FormatOption:
-    """An option of an import format. `name` is the reader's keyword; the flag is `--name` unless `flag` is given.
-
-    `kind` is str, int, bool (a flag), Path, a tuple of choices, or a function that parses the text. `several` means
-    that the option may be repeated. `renamed` is an old flag that works for one more release.
-    """
-
-    name: str
-    help: str
-    kind: type | tuple[str, ...] | Callable[[str], Any] = str
-    default: Any = None
-    required: bool = False
-    several: bool = False
-    flag: str = ""
-    renamed: str = ""
-
-    @property
-    def option(self) -> str:
-        """The flag on the command line."""
-        return self.flag or f"--{self.name.replace('_', '-')}"
-
-    @property
-    def value(self) -> Any:
-        """The value if the option is not given."""
-        if self.several:
-            return ()
-        if self.kind is bool:
-            return bool(self.default)
-        parses = not isinstance(self.kind, type | tuple) and self.default is not None
-        return self.kind(self.default) if parses else self.default  # type: ignore[operator]  # it is a function
-
+FormatOption = Option
+"""An option of an import format."""
 
 LABEL_SPACE = FormatOption(name="label_space", help="A shipped label space that has the classes, e.g. imagenet-vid.")
 K = FormatOption(name="k", kind=int, default=10, help="Frames before and after the anchor.")
-SEED = FormatOption(name="seed", kind=int, default=0, help="Seed of all random choices.")
+SEED = FormatOption(name="seed", kind=int, default=0, least=0, help="Seed of all random choices.")
 MAX_IMAGES = FormatOption(
     name="max_images", kind=int, renamed="--pictures", help="Largest number of images, chosen by --seed."
 )
@@ -97,7 +68,8 @@ class ExportFormat:
 
     `make(dataset, media=…)` returns the content of the files and the images to copy or link. `write_frames` writes the
     frames instead, for a format that stores frames in its own files. `no_media` is the reason why --media is refused.
-    `into_its_own` means that the export is one file, which may be written into the dataset's own folder.
+    `into_its_own` means that the export is one file, which may be written into the dataset's own folder. `people`
+    means that the files contain people's answers, so that pseudonyms can replace the annotators' names.
     """
 
     make: "Callable[..., Outgoing]"
@@ -105,6 +77,7 @@ class ExportFormat:
     write_frames: Callable[..., Any] | None = None
     no_media: str = ""
     into_its_own: bool = False
+    people: bool = False
 
     def __post_init__(self) -> None:
         expect(callable(self.make), "ExportFormat.make", "a function (dataset, media=…)", self.make)
@@ -234,6 +207,6 @@ EXPORT_FORMATS = Registry(
             "a dataset card (README.md)",
         ),
     },
-    reserved=("leaderboard", "flickers"),
+    reserved=("leaderboard", "flickers", "latex", "figures"),
 )
 """Every format of `strobe export` for a dataset, in display order."""

@@ -18,8 +18,6 @@ from strobe.formats.import_frames import IMAGE_ENDINGS
 from strobe.formats.sampled import ImportedDataset
 from strobe.store.bring_media import ImportOptions, image_size_and_hash
 
-__all__ = ["LadderRelease", "WholeImage", "class_files", "import_rungs", "rung", "twice"]
-
 USUAL = "usual"
 """The control that shows the whole image again with each model's own preprocessing."""
 
@@ -49,9 +47,14 @@ class LadderRelease:
 def rung(name: str, *, control: bool = False, axis: str = "rung", unit: str = "", said: Mapping[str, str]) -> Variant:
     """A rung of a background ladder from another source, with one nominal level. `said` holds further fields."""
     return Variant(
-        variant=name, axis=axis, unit=unit, ordered=False, levels=(1.0,), role="control" if control else "same",
+        variant=name,
+        axis=axis,
+        unit=unit,
+        ordered=False,
+        levels=(1.0,),
+        role="control" if control else "same",
         fields={"kind": "background", "rung": name, "fit": "squash", **said},
-    )  # fmt: skip
+    )
 
 
 def class_files(source: Path, *, what: str) -> dict[str, Path]:
@@ -107,9 +110,15 @@ def import_rungs(
             if not index:
                 hashes.setdefault(digest, []).append(key)
         return grown.frame(
-            video=photo, index=index, key=name or key, sha256=digest, size_wh=size, labels=labels, media=media,
+            video=photo,
+            index=index,
+            key=name or key,
+            sha256=digest,
+            size_wh=size,
+            labels=labels,
+            media=media,
             as_input=not name,
-        )  # fmt: skip
+        )
 
     with how.progress.task("images", len(wholes)) as advance:
         for original in wholes:
@@ -126,9 +135,12 @@ def import_rungs(
                     members = [frame(key, photo, place + number * len(of.rungs), ()) for number, key in enumerate(keys)]
                 if members:
                     grown.set(
-                        set_id=f"{original.key}@{variant.variant}", anchor=anchor, variant=variant.variant,
-                        group=original.key, members=[(member, 1.0) for member in members],
-                    )  # fmt: skip
+                        set_id=f"{original.key}@{variant.variant}",
+                        anchor=anchor,
+                        variant=variant.variant,
+                        group=original.key,
+                        members=[(member, 1.0) for member in members],
+                    )
             advance(1)
     axes = {variant.axis for variant in own}
     info = DatasetInfo(

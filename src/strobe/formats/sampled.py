@@ -18,17 +18,6 @@ from strobe.core.errors import StrobeError, expect, printable
 from strobe.core.labels import LabelSpace, space
 from strobe.store.bring_media import ImportOptions
 
-__all__ = [
-    "FrameBox",
-    "FrameContents",
-    "ImportSampling",
-    "ImportedDataset",
-    "Origin",
-    "SourceVideo",
-    "import_sampled",
-    "label_space_for",
-]
-
 _KNOWN_SPACES = ("imagenet-vid", "youtube-bb", "coco-80")
 
 
@@ -80,8 +69,8 @@ class ImportSampling:
     anchors: Mapping[str, Sequence[int]] | None = None
 
     def __post_init__(self) -> None:
-        expect(self.k >= 0, "--k", ">= 0", self.k)
-        expect(self.seed >= 0, "--seed", ">= 0", self.seed)
+        expect(self.k >= 0, "<<k>>", ">= 0", self.k)
+        expect(self.seed >= 0, "<<seed>>", ">= 0", self.seed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,9 +192,15 @@ def _build(
                 continue
             digest, size = files.get(key, ("", seen.size_wh))
             rows[key] = grown.frame(
-                video=videos[video.name], index=index, key=key, sha256=digest, size_wh=size, labels=seen.labels,
-                time_s=index / video.fps if video.fps else None, media=f"media/{key}" if files else "",
-            )  # fmt: skip
+                video=videos[video.name],
+                index=index,
+                key=key,
+                sha256=digest,
+                size_wh=size,
+                labels=seen.labels,
+                time_s=index / video.fps if video.fps else None,
+                media=f"media/{key}" if files else "",
+            )
             for box in seen.boxes:
                 grown.box(
                     frame=rows[key],

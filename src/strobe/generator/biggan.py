@@ -4,14 +4,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from strobe.core.arrays import digest_of_tensors
 from strobe.core.errors import CannotDownload, InvalidFile, ModelFailed, UnknownName, printable
 from strobe.core.files import read_json
 from strobe.core.generators import GeneratorSpec, GeneratorStep, Granularity
 from strobe.core.labels import LabelSpace, space
 from strobe.core.late import require
-from strobe.generator.layered import TorchGenerator, weights_digest
-
-__all__ = ["NAMES", "files_of", "load", "parsed"]
+from strobe.generator.layered import TorchGenerator
 
 NAMES = ("biggan-deep-128", "biggan-deep-256", "biggan-deep-512")
 """The names that the library knows."""
@@ -61,8 +60,8 @@ def files_of(name: str, *, offline: bool) -> tuple[Path, Path]:
         )
         if not cached_files and offline:
             raise CannotDownload(
-                f"biggan:{name}: its weights are not on this machine and --offline forbids downloading them; name "
-                "a folder with config.json and pytorch_model.bin: biggan:FOLDER"
+                f"biggan:{name}: its weights are not on this machine and <<offline=True>> forbids downloading them; "
+                "name a folder with config.json and pytorch_model.bin: biggan:FOLDER"
             )
         files.append(cached_files[0] if cached_files else Path(utils.cached_path(address)))
     return files[0], files[1]
@@ -84,10 +83,18 @@ def load(
     classes = space("ilsvrc-2012") if settings.num_classes == 1000 else _numbered(settings.num_classes)
     names, calls = _steps(module, truncation, settings.output_dim)
     spec = GeneratorSpec(
-        name=name, provider="biggan", label_space=classes, weights=weights_digest(module),
-        latent_size=settings.z_dim, image_hw=(settings.output_dim, settings.output_dim), spread=truncation, cut=2.0,
-        settings={"truncation": truncation}, steps=tuple(names), batch_size=4 if device == "cpu" else 32,
-    )  # fmt: skip
+        name=name,
+        provider="biggan",
+        label_space=classes,
+        weights=digest_of_tensors(module.state_dict()),
+        latent_size=settings.z_dim,
+        image_hw=(settings.output_dim, settings.output_dim),
+        spread=truncation,
+        cut=2.0,
+        settings={"truncation": truncation},
+        steps=tuple(names),
+        batch_size=4 if device == "cpu" else 32,
+    )
 
     def condition(latents: Any, classes: Any) -> Mapping[str, Any]:
         torch = require("torch", what="a generator", extra="models")

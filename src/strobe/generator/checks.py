@@ -7,8 +7,6 @@ from strobe.core.generators import GeneratorSpec
 from strobe.core.late import require
 from strobe.core.ports import LayeredGenerator
 
-__all__ = ["checked_generator"]
-
 
 def checked_generator(generator: Any) -> LayeredGenerator:
     """Return the generator if its steps turn two latents into two images of the declared size, with gradients.
@@ -49,7 +47,7 @@ def checked_generator(generator: Any) -> LayeredGenerator:
         raise
     except Exception as error:
         if out_of_memory(error):
-            raise ModelFailed(f"{name}: out of memory with two images; use --device cpu") from error
+            raise ModelFailed(f"{name}: out of memory with two images; use <<device=cpu>>") from error
         problem = f"{type(error).__name__}: {printable(str(error).splitlines()[0] if str(error) else '', limit=160)}"
         raise ModelFailed(f"{name}: its steps do not compose: {where} raised {problem}") from error
     if not bool(torch.isfinite(slope).all()):

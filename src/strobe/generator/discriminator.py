@@ -11,8 +11,6 @@ from torch.nn import functional
 
 from strobe.generator.networks import NetFacts
 
-__all__ = ["Discriminator"]
-
 
 class _Spectral(nn.Module):  # type: ignore[misc]  # torch is untyped here
     """A weight divided by its largest singular value, which `tune` tracks by power iteration."""

@@ -8,15 +8,12 @@ def make(options):
     return layered(decoder, steps, classes=["0", "1"], latent_size=8, image_hw=(28, 28), device=options.device)
 """
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from strobe.core.arrays import digest_of_tensors
 from strobe.core.generators import GeneratorSpec, GeneratorStep
 from strobe.core.labels import LabelSpace, space
-from strobe.core.late import require
-
-__all__ = ["Condition", "Step", "TorchGenerator", "layered", "weights_digest"]
 
 Step = tuple[str, str, Callable[[Any, Any], Any]]
 """Name, granularity, and the callable, which takes the activation and the condition."""
@@ -29,9 +26,14 @@ class TorchGenerator:
     """A module that holds the weights, and its steps as callables."""
 
     def __init__(
-        self, module: Any, calls: Sequence[Callable[[Any, Any], Any]], *, spec: GeneratorSpec, device: str,
+        self,
+        module: Any,
+        calls: Sequence[Callable[[Any, Any], Any]],
+        *,
+        spec: GeneratorSpec,
+        device: str,
         condition: Condition | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.spec, self.device = spec, device
         self._module = module.eval().requires_grad_(False).to(device)
         self._calls, self._condition = tuple(calls), condition
@@ -67,24 +69,21 @@ def layered(
     W) if grey. `classes` are names, a LabelSpace, or the name of a shipped one. Latents are sampled from N(0, 1).
     """
     label_space = (
-        classes if isinstance(classes, LabelSpace)
-        else space(classes) if isinstance(classes, str)
+        classes
+        if isinstance(classes, LabelSpace)
+        else space(classes)
+        if isinstance(classes, str)
         else LabelSpace.of_names(f"{name} classes", list(classes))
-    )  # fmt: skip
+    )
     spec = GeneratorSpec(
-        name=name, provider="py", label_space=label_space, weights=weights_digest(module), latent_size=latent_size,
-        image_hw=image_hw, settings=dict(settings or {}), batch_size=batch_size,
+        name=name,
+        provider="py",
+        label_space=label_space,
+        weights=digest_of_tensors(module.state_dict()),
+        latent_size=latent_size,
+        image_hw=image_hw,
+        settings=dict(settings or {}),
+        batch_size=batch_size,
         steps=tuple(GeneratorStep(name=step, granularity=fine) for step, fine, _ in steps),  # type: ignore[arg-type]  # it checks them
-    )  # fmt: skip
+    )
     return TorchGenerator(module, [call for _, _, call in steps], spec=spec, device=device, condition=condition)
-
-
-def weights_digest(module: Any) -> str:
-    """Return the sha256 of a module's tensors: names, shapes, types and values."""
-    torch = require("torch", what="a generator", extra="models")
-    hasher = hashlib.sha256()
-    for name, tensor in sorted(module.state_dict().items()):
-        hasher.update(f"{name}\t{tuple(tensor.shape)}\t{tensor.dtype}\n".encode())
-        if tensor.numel():
-            hasher.update(memoryview(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()))
-    return hasher.hexdigest()

@@ -15,8 +15,6 @@ from torch.nn import functional
 
 from strobe.core.errors import UnknownName, expect
 
-__all__ = ["NETWORKS", "Granularity", "LayeredNet", "NetFacts", "StepFacts", "facts_named", "standing_statistics"]
-
 Granularity = Literal["latent", "coarse", "middle", "fine", "pixel"]
 
 

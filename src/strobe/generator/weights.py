@@ -15,8 +15,6 @@ from strobe.core.labels import LabelSpace
 from strobe.core.late import require
 from strobe.generator.networks import LayeredNet, NetFacts
 
-__all__ = ["LoadedNet", "digest_of", "read_network", "shipped_file", "write_network"]
-
 _KEY = "strobe"
 
 

@@ -15,8 +15,6 @@ from strobe.core.estimate import Estimate
 from strobe.metrics.bootstrap import SWITCHED_OFF, too_few
 from strobe.metrics.intervals import ONE_VIDEO
 
-__all__ = ["cohen_kappa", "fleiss_kappa", "krippendorff_alpha", "rating_counts", "raw_agreement"]
-
 _METHOD = "cluster-bootstrap"
 _ALWAYS_SAME = "every rating is the same, so agreement cannot be distinguished from chance"
 

@@ -12,21 +12,6 @@ from strobe.core.errors import expect
 from strobe.core.estimate import Estimate
 from strobe.metrics.intervals import ALPHA, LEAST_FREEDOM, ONE_VIDEO, effective_videos, mean_share, nothing
 
-__all__ = [
-    "DIFFERENCES",
-    "FEW_VIDEOS",
-    "METHOD",
-    "MOST_CLUSTERS",
-    "MOST_REPLICATES",
-    "ONE_SIDED",
-    "POSITIVE",
-    "REPLICATES",
-    "SHARES",
-    "SWITCHED_OFF",
-    "Bootstrap",
-    "too_few",
-]
-
 REPLICATES = 2000
 MOST_REPLICATES = 1_000_000
 """The largest number of replicates; the percentile error is then far below any digit shown."""

@@ -9,8 +9,6 @@ from strobe.metrics.bootstrap import METHOD, SHARES, Bootstrap
 from strobe.metrics.detection.match import box_iou
 from strobe.metrics.intervals import nothing
 
-__all__ = ["median_box", "median_overlap", "pairwise_iou"]
-
 _AT_ONCE = 1 << 22  # elements of a work array
 
 

@@ -15,8 +15,6 @@ from strobe.core.estimate import Estimate
 from strobe.metrics.bootstrap import DIFFERENCES, METHOD, POSITIVE, Bootstrap
 from strobe.metrics.intervals import nothing
 
-__all__ = ["FEW_PICTURES", "Consistency", "error_consistency", "majority", "quartiles", "weighted_quantile"]
-
 NOTHING_SHARED = "no image has answers from both"
 NEVER_DIFFER = (
     "both are right on every shared image, or both are wrong, so agreement cannot be distinguished from chance"
@@ -98,9 +96,13 @@ def error_consistency(right: Ints, pairs: Sequence[tuple[int, int]], draws: Boot
     found = [_part(right, pairs[start : start + _CHUNK], draws) for start in range(0, len(pairs), _CHUNK)]
     value, n, sources, constant, drawn = zip(*(found or [_part(right, [], draws)]), strict=True)
     return Consistency(
-        value=np.concatenate(value), n=np.concatenate(n), sources=np.concatenate(sources),
-        constant=np.concatenate(constant), drawn=np.concatenate(drawn, axis=1), bootstrap=draws,
-    )  # fmt: skip
+        value=np.concatenate(value),
+        n=np.concatenate(n),
+        sources=np.concatenate(sources),
+        constant=np.concatenate(constant),
+        drawn=np.concatenate(drawn, axis=1),
+        bootstrap=draws,
+    )
 
 
 def _part(right: Ints, pairs: Sequence[tuple[int, int]], draws: Bootstrap) -> tuple[Floats, Ints, Ints, Bools, Floats]:

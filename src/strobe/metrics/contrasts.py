@@ -11,8 +11,6 @@ from strobe.metrics.bootstrap import METHOD, SWITCHED_OFF, Bootstrap, too_few
 from strobe.metrics.intervals import ONE_VIDEO, nothing
 from strobe.metrics.paired import mcnemar, sign_flip
 
-__all__ = ["PairedTest", "paired_ratio", "paired_test", "ratio_bounds"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedTest:

@@ -5,8 +5,6 @@ from scipy.special import gammaln
 
 from strobe.core.arrays import Ints
 
-__all__ = ["failures_without"]
-
 _Z = 1.959963984540054
 
 

@@ -10,8 +10,6 @@ from strobe.core.arrays import Floats
 from strobe.core.codec import Count
 from strobe.core.errors import expect
 
-__all__ = ["Line", "expit", "fit_line", "leave_one_out", "logit_of_counts"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
@@ -43,9 +41,13 @@ def fit_line(x: Floats, y: Floats) -> Line | None:
     spread = float((dy * dy).sum())
     r = float((dx * dy).sum() / np.sqrt((dx * dx).sum() * spread)) if spread > 0 else None
     return Line(
-        slope=slope, intercept=float(y.mean() - slope * x.mean()), r=r, n=len(x), x_min=float(x.min()),
+        slope=slope,
+        intercept=float(y.mean() - slope * x.mean()),
+        r=r,
+        n=len(x),
+        x_min=float(x.min()),
         x_max=float(x.max()),
-    )  # fmt: skip
+    )
 
 
 def leave_one_out(x: Floats, y: Floats, *, used: NDArray[np.bool_], out: NDArray[np.bool_]) -> Floats:

@@ -11,22 +11,6 @@ from strobe.core.arrays import Bools, Floats, Ints, blocks, counts, narrow, narr
 from strobe.core.errors import expect
 from strobe.core.estimate import Estimate
 
-__all__ = [
-    "INTERVALS",
-    "ONE_VIDEO",
-    "Grouping",
-    "Interval",
-    "clopper_pearson",
-    "clopper_pearson_bounds",
-    "effective_n",
-    "effective_videos",
-    "mean_bounds",
-    "mean_share",
-    "nothing",
-    "one_group",
-    "proportion",
-]
-
 Interval = Literal["auto", "clopper-pearson"]
 INTERVALS: tuple[Interval, ...] = ("auto", "clopper-pearson")
 """`auto` chooses Clopper–Pearson if every video has one observation, else Korn–Graubard."""

@@ -7,8 +7,6 @@ import numpy as np
 from strobe.core.arrays import Bools, Floats, Ints
 from strobe.core.errors import expect
 
-__all__ = ["LabelPromise", "allocate", "draw_plan", "flicker_patterns", "plan_chance", "promised_ratio"]
-
 LEAST_SETS = 20
 """Patterns with fewer sets share a stratum with other rare patterns."""
 PRIOR_SETS = 4

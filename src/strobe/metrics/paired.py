@@ -11,8 +11,6 @@ from strobe.core.errors import expect
 from strobe.core.estimate import Estimate
 from strobe.metrics.intervals import ONE_VIDEO
 
-__all__ = ["LEVEL", "METHOD", "holm", "least_p", "least_videos", "mcnemar", "paired_difference", "sign_flip"]
-
 LEVEL = 0.05
 METHOD = "inverted paired test"
 BESIDE_ZERO = 1e-12

@@ -6,8 +6,6 @@ from numpy.typing import NDArray
 from strobe.core.arrays import Bools, Ints
 from strobe.core.errors import expect
 
-__all__ = ["first_wrong", "right_at", "settled"]
-
 
 def first_wrong(wrong: Bools, set_row: Ints, level: Ints, *, n_sets: int, never: int) -> NDArray[np.int32]:
     """Return the smallest level at which each set (n_sets,) has a wrong frame; `never` if all are right.

@@ -9,20 +9,6 @@ from scipy.special import ndtr, ndtri
 from strobe.core.arrays import Ints
 from strobe.core.errors import expect
 
-__all__ = [
-    "FALSE_ALARMS",
-    "POWER",
-    "LossSpread",
-    "PairSpread",
-    "PlainSpread",
-    "ShareSpread",
-    "Z",
-    "detectable",
-    "fails",
-    "pair_spread",
-    "videos_needed",
-]
-
 POWER = 0.8
 """The smallest failure rate at which a value counts as detectable."""
 FALSE_ALARMS = 0.05

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from strobe.core.arrays import Bools, Floats, Ints, blocks
 from strobe.core.errors import expect
 
-__all__ = ["Method", "complete_windows", "delay", "settled_windows", "smooth_labels", "smooth_votes"]
-
 Method = Literal["centred", "causal", "ema"]
 FINEST = 48
 """Averages are compared as integer multiples of 2^−48, so sums are exact and equal windows tie in any frame order."""

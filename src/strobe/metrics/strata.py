@@ -18,8 +18,6 @@ from strobe.core.errors import expect
 from strobe.core.estimate import Estimate
 from strobe.metrics.intervals import ALPHA, ONE_VIDEO, effective_n, mean_bounds, nothing, proportion
 
-__all__ = ["CorrectedFlicker", "corrected_flicker", "planned", "post_stratified"]
-
 HALF = 0.5
 """A stratum without an error may still have one: its variance is at least that with half a set of either outcome."""
 
@@ -246,15 +244,20 @@ def _labels(outcome: Bools, part: Floats, code: Ints, share: Floats, video: Ints
         square = np.array([float((by_video * by_video).sum()) + more])
         given = [np.array([number]) for number in (mean, n, videos, effective, most)]
         sample = float(effective_n(given[0], given[1], given[2], given[3], square, most=given[4])[0])
-    low, high = _jeffreys(mean * sample, sample)
+    low, high = _jeffreys(mean * sample, sample, n)
     return _Part(reach * (mean - low), reach * (high - mean), reach * by_video)
 
 
-def _jeffreys(count: float, n: float) -> tuple[float, float]:
-    """Return Jeffreys' 95 % bounds for `count` successes of `n`; both may be fractional."""
-    a, b = count + 0.5, n - count + 0.5
+def _jeffreys(count: float, n: float, sets: float) -> tuple[float, float]:
+    """Return Jeffreys' 95 % bounds for `count` successes of `n`; both may be fractional.
+
+    If all outcomes of the `sets` are equal, the far bound is at least that of mid-P, 1 − α^(1/sets). Jeffreys' bound
+    alone is too close to the value there, and would miss a rare outcome.
+    """
+    a, b, far = count + 0.5, n - count + 0.5, 1 - float(ALPHA ** (1 / sets))
     low = 0.0 if count <= 0 else float(betaincinv(a, b, ALPHA / 2))
     high = 1.0 if count >= n else float(betaincinv(a, b, 1 - ALPHA / 2))
+    low, high = (low if count < n else min(low, 1 - far)), (high if count > 0 else max(high, far))
     return min(low, count / n), max(high, count / n)
 
 

@@ -8,8 +8,6 @@ from strobe.core.estimate import Estimate
 from strobe.metrics.intervals import ONE_VIDEO, Interval, nothing, proportion
 from strobe.metrics.temporal import Survival
 
-__all__ = ["alive_at", "median_of"]
-
 SLACK = 1e-6
 """A distance counts as within a level if it exceeds the level by less than this share, as for members of sets."""
 

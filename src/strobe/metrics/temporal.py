@@ -12,8 +12,6 @@ from strobe.core.errors import expect
 from strobe.core.estimate import Estimate
 from strobe.metrics.intervals import ONE_VIDEO, Interval, clopper_pearson_bounds, effective_n, effective_videos
 
-__all__ = ["AtRisk", "Survival", "flip_shares", "kaplan_meier", "swings"]
-
 
 def flip_shares(value: NDArray[Any], first: Ints, second: Ints, pair_set: Ints, *, n_sets: int) -> tuple[Floats, Bools]:
     """Return, per set, the share of adjacent pairs whose `value` differs, and whether the set has any pair.

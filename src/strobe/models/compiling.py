@@ -11,8 +11,6 @@ from typing import Any
 from strobe.core.errors import ModelFailed, printable
 from strobe.core.late import require
 
-__all__ = ["Compiled", "Recorded", "compiled"]
-
 _TRIES = 5
 """The number of batches timed before and after compiling."""
 
@@ -49,7 +47,7 @@ class Recorded:
     """
 
     def __init__(self, run: Call, sample: Any, stream: Any) -> None:
-        torch = require("torch", what="--compile", extra="models")
+        torch = require("torch", what="<<compile>>", extra="models")
         self._input, self._graph = sample, torch.cuda.CUDAGraph()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
@@ -69,7 +67,7 @@ def compiled(call: Call, run: Callable[[Call], object]) -> Compiled:
 
     Raises ModelFailed if torch cannot compile the whole network, because torch would silently run the rest uncompiled.
     """
-    torch = require("torch", what="--compile", extra="models")
+    torch = require("torch", what="<<compile>>", extra="models")
     limits = torch._dynamo.config  # by default torch compiles eight networks of a class and runs later ones uncompiled
     for name in ("recompile_limit", "cache_size_limit", "accumulated_recompile_limit", "accumulated_cache_size_limit"):
         if hasattr(limits, name):

@@ -12,18 +12,6 @@ from pathlib import Path
 
 from strobe.core.ports import FrameSource, Model
 
-__all__ = [
-    "cores",
-    "cpu_lanes",
-    "device_kind",
-    "keep_freed_memory",
-    "limit_cores",
-    "quick_source",
-    "share_one_heap",
-    "sharing_cores",
-]
-
-
 _ARENA_MAX = -8
 """The mallopt parameter for the maximum number of heaps."""
 

@@ -18,8 +18,6 @@ from strobe.models.exact_resize import BITS, FILTERS, crop_weights
 from strobe.models.nvjpeg import engines
 from strobe.models.plan import ImagePlan
 
-__all__ = ["DECODED", "DeviceDecoder", "DeviceResize"]
-
 DECODED = "device-2"
 """The version of this decoding method in the cache key. It changes whenever the pixels change."""
 
@@ -77,7 +75,7 @@ class DeviceResize:
 
     def __init__(self, plan: ImagePlan, *, device: str) -> None:
         if plan.interpolation not in FILTERS:
-            raise InvalidValue(f"decoding on the device cannot do {plan.interpolation} resizing; use --decode cpu")
+            raise InvalidValue(f"decoding on the device cannot do {plan.interpolation} resizing; use <<decode=cpu>>")
         self._torch = require("torch", what="decoding on the device", extra="models")
         self._plan, self._device = plan, device
         # Half precision holds 8-bit values exactly. Sums are in single precision.
@@ -99,7 +97,7 @@ class DeviceResize:
         new_w, new_h = self._plan.resized(width, height)
         if new_w < need_w or new_h < need_h:
             raise InvalidValue(
-                "decoding on the device cannot pad frames smaller than the model's input; use --decode cpu"
+                "decoding on the device cannot pad frames smaller than the model's input; use <<decode=cpu>>"
             )
         (across, columns), (down, rows) = crop_weights(self._plan, height, width)
         made = [np.ascontiguousarray(one / (1 << BITS)) for one in (across.T, down)]

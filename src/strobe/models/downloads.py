@@ -10,8 +10,6 @@ from urllib.parse import urlsplit
 
 from strobe.core.errors import CannotDownload, printable
 
-__all__ = ["cannot_download", "hub", "hub_reachable"]
-
 _SIGNS = (
     "offline", "connection", "resolve", "timed out", "timeout", "urlopen error", "max retries", "proxy", "ssl",
     "couldn't connect", "could not connect", "network", "cached files", "locate the file on the hub", "name resolution",
@@ -29,8 +27,13 @@ def cannot_download(model: str, error: BaseException) -> CannotDownload | None:
     for part in chain:
         text = f"{type(part).__name__} {part}".lower()
         network = isinstance(part, ConnectionError | TimeoutError) or type(part).__module__.split(".")[0] in (
-            "requests", "urllib", "httpx", "httpcore", "huggingface_hub", "urllib3",
-        )  # fmt: skip
+            "requests",
+            "urllib",
+            "httpx",
+            "httpcore",
+            "huggingface_hub",
+            "urllib3",
+        )
         if network or any(sign in text for sign in _SIGNS):
             return CannotDownload(
                 f"{printable(model)}: its weights are not on this machine and cannot be downloaded "

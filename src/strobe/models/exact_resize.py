@@ -17,8 +17,6 @@ from strobe.core.late import require
 from strobe.core.ports import Image
 from strobe.models.plan import ImagePlan
 
-__all__ = ["BITS", "FILTERS", "ExactResize", "SentPlan", "crop_weights", "weights"]
-
 BITS = 22
 """Pillow's weights are integers in units of 1 / 2**22."""
 

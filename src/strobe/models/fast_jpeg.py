@@ -14,8 +14,6 @@ from strobe.core.errors import StrobeError
 from strobe.core.late import require
 from strobe.core.ports import FrameSource, Image
 
-__all__ = ["FastJpegSource", "jpeg_facts"]
-
 _UNCHANGED = 0  # torchvision's ImageReadMode for keeping the file's number of channels
 
 _CHECKED = 3

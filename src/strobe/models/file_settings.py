@@ -17,8 +17,6 @@ from strobe.core.files import read_json
 from strobe.models.options import LoadOptions, ModelName
 from strobe.models.plan import ImagePlan
 
-__all__ = ["classifier_settings", "plan_of", "settings_of"]
-
 _EXAMPLE = (
     '{"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225], "labels": "ilsvrc-2012", "resize": 256, '
     '"interpolation": "bilinear"}'
@@ -72,7 +70,7 @@ def plan_of(
             raise ModelFailed(f"{name}: it takes {height}×{width} images, not {tuple(given['size_hw'])}")
         given["size_hw"] = (height, width)
     if "size_hw" not in given:
-        raise ModelFailed(f"{name}: its input has no fixed size; give size_hw in its JSON file, or --image-size")
+        raise ModelFailed(f"{name}: its input has no fixed size; give size_hw in its JSON file, or <<image_size>>")
     if "resize" not in given and "fit" not in given:
         given["fit"] = "squash"
     resizes = given.get("resize") is not None or given.get("fit", "short-side") != "short-side"

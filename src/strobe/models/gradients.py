@@ -5,8 +5,6 @@ from strobe.core.late import require
 from strobe.core.ports import Differentiable, Model
 from strobe.models.providers import PROVIDERS
 
-__all__ = ["with_gradients"]
-
 
 def _way_out() -> str:
     """Return advice that names the providers whose classifiers have gradients."""
@@ -38,5 +36,5 @@ def with_gradients(model: Model) -> Differentiable:
         reason = printable(str(error).splitlines()[0], limit=120)
         raise ModelFailed(f"{name}: this model has no gradients ({reason}); {_way_out()}") from error
     if gradient.shape != grey.shape or not bool(torch.isfinite(gradient).all()):
-        raise ModelFailed(f"{name}: its gradients are not finite; try --precision float32")
+        raise ModelFailed(f"{name}: its gradients are not finite; try <<precision=float32>>")
     return model

@@ -1,43 +1,24 @@
 """Parse the name of a model, `[NAME=]provider:model[@FILE or URL]`. No other module parses it.
 
-`strobe.models.views` parses combinations of two models (`crop:`, `boxes:`), from the part after `NAME=`.
+The part after `NAME=` may combine two models: classes derived from a detector's boxes, or crops before a classifier.
+
+    boxes:DETECTOR   boxes-sum:DETECTOR   boxes-noisyor:DETECTOR   (each prefix may end in -all)
+    crop:FROM[,context=1.5][,pick=largest][,fit=pad][,without=outside][,score=0.3]:CLASSIFIER
+
+FROM is `truth`, a detector, or the name of a model of the same command or run. If a detector's name contains a colon,
+an option must follow to mark its end: crop:torchvision:ssd300_vgg16,context=1.2:timm:resnet50.
 """
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
-__all__ = ["FORMS", "Form", "ModelText", "is_address", "is_pattern", "split_name", "split_text"]
+from strobe.core.boxed import MERGERS, BoxChoice
+from strobe.core.crops import FITS
+from strobe.core.errors import ModelFailed, UnknownName, expect, printable
+from strobe.models.providers import FORMS, PROVIDERS
 
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Form:
-    """A form of model string without a provider: its meaning and an example, as `strobe models` prints them."""
-
-    scheme: str
-    example: str
-    what: str
-
-
-FORMS = (
-    Form(
-        scheme="boxes",
-        example="boxes:strobe-tiny",
-        what="a detector as a classifier, from its stored boxes; also boxes-sum:, boxes-noisyor:",
-    ),
-    Form(
-        scheme="crop",
-        example="crop:truth:strobe-world",
-        what="a classifier on each frame cropped to a true or a detected box; options such as context=1.5",
-    ),
-    Form(
-        scheme="preds",
-        example="preds:scores.json",
-        what="your own predictions, as JSON, JSONL, CSV or Parquet",
-    ),
-)
-"""The forms that need a dataset's frames or name a file of predictions, in display order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,3 +83,176 @@ def is_address(text: str) -> bool:
 def is_pattern(text: str) -> bool:
     """Return whether the text has a wildcard: *, ? or [."""
     return any(sign in text for sign in "*?[")
+
+
+_OPTIONS = ("context", "pick", "fit", "without", "score")
+_BOXES = re.compile(r"boxes(?:-(?P<merge>[a-z]+?))??(?P<every>-all)?:(?P<detector>.*)", re.DOTALL)
+_FIRST_OPTION = re.compile(r",(?=[A-Za-z_]+=)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoxesView:
+    """A detector as a classifier. `merge` reduces a class's boxes to one score.
+
+    With `every_class`, boxes of classes outside the dataset compete too.
+    """
+
+    detector: str
+    merge: str = "max"
+    every_class: bool = False
+
+    def __post_init__(self) -> None:
+        if self.merge not in MERGERS:
+            raise UnknownName(
+                "method for turning boxes into classes", self.merge, MERGERS, hint="boxes:, boxes-sum:, boxes-noisyor:"
+            )
+        _check_inner(self.detector, "a detector, e.g. boxes:strobe-tiny", is_source=True)
+
+    @property
+    def source(self) -> str:
+        """The source of the boxes."""
+        return self.detector
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CropView:
+    """A classifier on each frame cropped to a box. `without` says what it gets for frames without a box."""
+
+    source: str
+    classifier: str
+    picking: BoxChoice
+    fit: str = "squash"
+    without: str = "whole"
+
+    def __post_init__(self) -> None:
+        expect(self.fit in FITS, "crop: fit", " or ".join(FITS), self.fit)
+        expect(self.without in ("whole", "outside"), "crop: without", "whole or outside", self.without)
+        if self.is_truth and (self.picking.pick == "best" or self.picking.score):
+            what = "pick=best" if self.picking.pick == "best" else "score="
+            raise ModelFailed(f"crop:truth: true boxes have no scores for {what}; use pick=label, largest or centre")
+        _check_inner(self.source, "truth or a detector, e.g. crop:truth:efficientnet-lite0", is_source=True)
+        _check_inner(self.classifier, "a classifier at the end, e.g. crop:truth:efficientnet-lite0")
+
+    @property
+    def seen(self) -> "CropView":
+        """The view without its classifier. Views with equal values show the same pixels."""
+        return replace(self, classifier="any")
+
+    @property
+    def is_truth(self) -> bool:
+        """Whether the crops use the dataset's own boxes."""
+        return self.source == "truth"
+
+    @property
+    def text(self) -> str:
+        """A one-line description of the cropping."""
+        how = self.picking
+        least = f",score={how.score:g}" if how.score else ""
+        return (
+            f"crop:{self.source},context={how.context:g},pick={how.pick},fit={self.fit},without={self.without}{least}"
+        )
+
+
+View = BoxesView | CropView
+
+
+def view_of(text: str) -> View | None:
+    """Parse a spec that combines two models; return None for a single model.
+
+    >>> view_of("boxes-sum:strobe-tiny").merge, view_of("efficientnet-lite0")
+    ('sum', None)
+    >>> view_of("crop:torchvision:ssd300_vgg16,context=1.2:py:mine.py:make").classifier
+    'py:mine.py:make'
+    """
+    if text.startswith("crop:"):
+        return _crop(text)
+    boxes = _BOXES.fullmatch(text)
+    if boxes is None:
+        return None
+    return BoxesView(detector=boxes["detector"], merge=boxes["merge"] or "max", every_class=bool(boxes["every"]))
+
+
+def inner_specs(text: str) -> Iterator[str]:
+    """Return the specs to load: the spec itself, or the models of a view."""
+    view = view_of(text)
+    if view is None:
+        yield text
+        return
+    if view.source != "truth":
+        yield view.source
+    if isinstance(view, CropView):
+        yield view.classifier
+
+
+def with_inner(text: str, inner: str) -> str:
+    """Return the same view with another model at its end.
+
+    >>> with_inner("crop:truth,fit=pad:efficientnet-lite*", "efficientnet-lite0")
+    'crop:truth,fit=pad:efficientnet-lite0'
+    """
+    return text.removesuffix(list(inner_specs(text))[-1]) + inner
+
+
+def _crop(text: str) -> CropView:
+    body = text.removeprefix("crop:")
+    first = _FIRST_OPTION.search(body)
+    if first is None:
+        head = body.partition(":")[0]
+        if head in PROVIDERS or head in [form.scheme for form in FORMS]:
+            raise ModelFailed(
+                f"{printable(text)}: add an option after the detector to mark where its name ends, e.g. "
+                "crop:torchvision:ssd300_vgg16,context=1.2:efficientnet-lite0"
+            )
+        source, _, classifier = body.partition(":")
+        options = ""
+        if "," in source:
+            raise ModelFailed(
+                f"{printable(text)}: expected options as NAME=VALUE after {printable(source.split(',')[0])}"
+            )
+    else:
+        source = body[: first.start()]
+        options, _, classifier = body[first.end() :].partition(":")
+    values = _said(text, options)
+    pick = values.get("pick", "label" if source == "truth" else "best")
+    picking = BoxChoice(pick=pick, context=_number(values, "context", 1.0), score=_number(values, "score", 0.0))
+    return CropView(
+        source=source,
+        classifier=classifier,
+        picking=picking,
+        fit=values.get("fit", "squash"),
+        without=values.get("without", "whole"),
+    )
+
+
+def _said(text: str, options: str) -> dict[str, str]:
+    out: dict[str, str] = {}
+    for one in options.split(",") if options else ():
+        name, _, value = one.partition("=")
+        if name not in _OPTIONS:
+            raise UnknownName(
+                f"option of {printable(text)}", name, _OPTIONS, hint=f"the options are {', '.join(_OPTIONS)}"
+            )
+        if name in out or not value:
+            raise ModelFailed(f"{printable(text)}: expected {name}=VALUE once")
+        out[name] = value
+    return out
+
+
+def _number(said: dict[str, str], name: str, default: float) -> float:
+    try:
+        return float(said.get(name, default))
+    except ValueError:
+        raise ModelFailed(f"crop: {name}: expected a number, got {printable(said[name])}") from None
+
+
+def _check_inner(spec: str, expected: str, *, is_source: bool = False) -> None:
+    if not spec.strip():
+        raise ModelFailed(f"a model is missing: expected {expected}")
+    if spec.startswith("crop:") or _BOXES.fullmatch(spec) is not None:
+        raise ModelFailed(f"{printable(spec)}: a view combines two models, not three; expected {expected}")
+    if spec.startswith("preds:"):
+        way_out = "pass the file as a separate model: -m NAME=preds:FILE -m boxes:NAME"
+        raise ModelFailed(
+            f"{printable(spec)}: "
+            + (way_out if is_source else "predictions from a file cannot be computed again on crops")
+        )

@@ -13,17 +13,16 @@ from strobe.core.late import require
 from strobe.models.options import LoadOptions, ModelName
 from strobe.models.plan import ImagePlan
 
-__all__ = ["Header", "header_of", "read_header", "write_weights"]
-
 _KEY = "strobe"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """The classes of the outputs, and the preprocessing if it is a plan."""
+    """The classes of the outputs, the preprocessing if it is a plan, and the epsilon of a detector's frozen norms."""
 
     label_space: LabelSpace
     plan: ImagePlan | None = None
+    norm_eps: float | None = None
 
     def plan_at(self, image_size: int | None) -> ImagePlan | None:
         """Return the plan, changed to another input size if requested."""
@@ -52,6 +51,7 @@ def read_header(path: Path) -> Header | None:
         return Header(
             label_space=LabelSpace.from_json(told["label_space"]),
             plan=None if plan is None else ImagePlan.from_json(plan),
+            norm_eps=None if told.get("norm_eps") is None else float(told["norm_eps"]),
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, StrobeError) as error:
         raise InvalidFile(path, f"its header is damaged ({printable(error, limit=100)})") from error
@@ -73,6 +73,7 @@ def write_weights(
     label_space: LabelSpace,
     training: Mapping[str, Any],
     plan: ImagePlan | None = None,
+    norm_eps: float | None = None,
     half: bool = False,
 ) -> None:
     """Write tensors as safetensors, in half precision if requested, with their metadata in the header."""
@@ -80,6 +81,8 @@ def write_weights(
     metadata: dict[str, Any] = {"label_space": label_space.to_json(), "training": dict(training)}
     if plan is not None:
         metadata["plan"] = plan.to_json()
+    if norm_eps is not None:
+        metadata["norm_eps"] = norm_eps
     tensors = {name: (tensor.half() if half else tensor).detach().cpu().contiguous() for name, tensor in state.items()}
     # The library's own writer raises its own exception class on a full disk.
     write_bytes(path, library.save(tensors, metadata={_KEY: json.dumps(metadata, sort_keys=True)}))

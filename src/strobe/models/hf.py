@@ -16,8 +16,6 @@ from strobe.models.providers import TORCH_SETTINGS, Provider
 from strobe.models.torch_classifier import classifier_of
 from strobe.models.weights import load_into, state_of, would_run_code
 
-__all__ = ["PROVIDER", "load"]
-
 _FACTS = (
     "do_resize", "size", "resample", "crop_pct", "do_center_crop", "crop_size", "do_rescale", "rescale_factor",
     "do_normalize", "image_mean", "image_std",
@@ -78,7 +76,7 @@ def _sizes(processor: Any, image_size: int, model: ModelName) -> dict[str, Any]:
     """Return the processor's size settings, scaled to produce an image of `image_size`. Each keeps its structure."""
     size, crop = plain(getattr(processor, "size", None)), plain(getattr(processor, "crop_size", None))
     if not isinstance(size, dict) or not set(size) <= {"height", "width", "shortest_edge", "longest_edge"}:
-        problem = f"its processor resizes to {printable(size)}; remove --image-size"
+        problem = f"its processor resizes to {printable(size)}; remove <<image_size>>"
         raise ModelFailed(f"{printable(model.plain)}: {problem}")
     if not (getattr(processor, "do_center_crop", False) and isinstance(crop, dict) and crop):
         return {"size": dict.fromkeys(size, image_size)}

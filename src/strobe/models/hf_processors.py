@@ -14,8 +14,6 @@ from strobe.core.ports import Image
 from strobe.models.options import LoadOptions
 from strobe.models.plan import ImagePlan, as_triple
 
-__all__ = ["ProcessorPreparation", "described", "no_bars", "plain", "through"]
-
 
 class ProcessorPreparation:
     """An image processor as a classifier's preparation."""

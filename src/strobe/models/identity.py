@@ -21,8 +21,6 @@ import numpy as np
 
 from strobe.core.late import installed_version
 
-__all__ = ["CannotFingerprint", "digest_of"]
-
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), type(NotImplemented))
 _MOST = 200_000
 """The maximum number of objects to visit. A model that refers to more cannot be fingerprinted."""
@@ -223,8 +221,11 @@ class _Walk:
         except Exception as error:  # objects that cannot be reduced fail in many ways
             raise CannotFingerprint(f"{'an' if cls.__name__[:1] in 'AEIOU' else 'a'} {cls.__name__}") from error
         # The fourth and fifth part of a reduce value are iterators.
-        self.see(parts if isinstance(parts, str) else [list(one) if inspect.isgenerator(one) or hasattr(one, "__next__")
-                                                       else one for one in parts])  # fmt: skip
+        self.see(
+            parts
+            if isinstance(parts, str)
+            else [list(one) if inspect.isgenerator(one) or hasattr(one, "__next__") else one for one in parts]
+        )
 
 
 def _names(code: types.CodeType) -> set[str]:

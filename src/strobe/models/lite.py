@@ -12,8 +12,6 @@ from strobe.models.providers import TORCH_SETTINGS, Provider
 from strobe.models.torch_classifier import TorchClassifier, classifier_of
 from strobe.models.weights import load_into, read_state
 
-__all__ = ["PROVIDER", "SIZES", "load"]
-
 SIZES = {"efficientnet-lite0": 224, "efficientnet-lite1": 240, "efficientnet-lite2": 260}
 """Model name and input size."""
 

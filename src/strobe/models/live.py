@@ -50,9 +50,14 @@ class Live:
         """Return the model behind its port."""
         found, unseen = self._weights()
         model = as_model(
-            self.model, ModelName("live", self.name), transform=self.transform, labels=self.labels, kind=self.kind,
-            options=options, weights=found,
-        )  # fmt: skip
+            self.model,
+            ModelName("live", self.name),
+            transform=self.transform,
+            labels=self.labels,
+            kind=self.kind,
+            options=options,
+            weights=found,
+        )
         if unseen and options.progress is not None and not _speaks(self.model):
             options.progress.note(
                 f"{printable(self.name)}: strobe cannot fingerprint this model ({printable(unseen)}), so later calls "
@@ -128,9 +133,15 @@ def _module(
     row = tried(lambda image: _first_row(own, plan, image), name)
     label_space = _classes(model, len(row), labels, options, names=_own_names(own))
     classifier = classifier_of(
-        own, model, plan=plan, label_space=label_space, options=options, facts=facts, digest=weights,
+        own,
+        model,
+        plan=plan,
+        label_space=label_space,
+        options=options,
+        facts=facts,
+        digest=weights,
         kind=look_of(row) if kind == "auto" else kind,
-    )  # fmt: skip
+    )
     if not _is_stateless(own):
         classifier.lanes = 1  # a forward that stores state on the module must not overlap with another forward
     return classifier
@@ -239,9 +250,9 @@ def _detector(
     if labels is None:
         space = detector_space(model.plain, n_classes, background=background, dataset=options.label_space)
     else:
-        space = labels if isinstance(labels, LabelSpace) else labels_of(
-            model.plain, _listed(labels), options.label_space
-        )  # fmt: skip
+        space = (
+            labels if isinstance(labels, LabelSpace) else labels_of(model.plain, _listed(labels), options.label_space)
+        )
         space = with_background(space) if background and len(space) == n_classes - 1 else space
         if len(space) != n_classes:
             raise ModelFailed(f"{printable(model.plain)}: it has {n_classes} classes, but labels names {len(space)}")
@@ -255,9 +266,15 @@ def _detector(
 
 
 def _function(
-    function: Callable[..., Any], model: ModelName, *, transform: Any, labels: Any, kind: Kind, options: LoadOptions,
+    function: Callable[..., Any],
+    model: ModelName,
+    *,
+    transform: Any,
+    labels: Any,
+    kind: Kind,
+    options: LoadOptions,
     weights: str,
-) -> Classifier | Detector:  # fmt: skip
+) -> Classifier | Detector:
     """Wrap a function of a list of 8-bit image arrays, or of a batch of `transform` outputs."""
     name = printable(model.plain)
     facts: dict[str, Any] = {}
@@ -267,10 +284,14 @@ def _function(
         on_images = BatchFunction(function, plan)
     answer = tried(lambda image: on_images([image]), name)
     spec = ModelSpec(
-        name=model.text, provider=model.provider, task="classification", weights=weights,
-        label_space=LabelSpace.of_names("none", ["none"]), preprocessing={"function": type(function).__name__, **facts},
+        name=model.text,
+        provider=model.provider,
+        task="classification",
+        weights=weights,
+        label_space=LabelSpace.of_names("none", ["none"]),
+        preprocessing={"function": type(function).__name__, **facts},
         batch_size=options.batch_size or 8,
-    )  # fmt: skip
+    )
     if _found_boxes(answer):
         if labels is None and options.label_space is None:
             raise ModelFailed(f"{name}: pass the classes of its boxes as labels=[…]")
@@ -294,9 +315,11 @@ def _found_boxes(answer: Any) -> bool:
     if not isinstance(answer, list | tuple) or len(answer) != 1:
         return False
     one = answer[0]
-    return isinstance(one, Detections) or (isinstance(one, Mapping) and "boxes" in one) or (
-        isinstance(one, tuple) and len(one) == 3
-    )  # fmt: skip
+    return (
+        isinstance(one, Detections)
+        or (isinstance(one, Mapping) and "boxes" in one)
+        or (isinstance(one, tuple) and len(one) == 3)
+    )
 
 
 def _three(one: Any) -> tuple[Any, Any, Any]:

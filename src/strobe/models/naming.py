@@ -8,8 +8,6 @@ from strobe.core.errors import InvalidFile, ModelFailed, UnknownName, printable
 from strobe.core.files import read_json
 from strobe.core.labels import LabelSpace, space
 
-__all__ = ["labels_of", "space_of"]
-
 
 def space_of(
     model: str,
@@ -44,7 +42,7 @@ def space_of(
     have = f" and the dataset has {len(dataset)} classes" if dataset is not None else ""
     raise ModelFailed(
         f"{printable(model)}: its {n_classes} outputs have no class names{have}; write them to a JSON file as "
-        '{"labels": ["cat", "dog", …]} and pass it as --model-settings FILE, or wrap the model in a py: file '
+        '{"labels": ["cat", "dog", …]} and pass it as <<model_settings=FILE>>, or wrap the model in a py: file '
         "(docs/models.md)"
     )
 

@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 
 from strobe.core.late import require
 
-__all__ = ["JpegDecoder", "JpegDecoders", "engines"]
-
 _HARDWARE, _RGB = 3, 3  # nvjpegBackend_t and nvjpegOutputFormat_t (planes)
 _PLANES = 4  # an nvjpegImage_t has four addresses, then four numbers of bytes per row
 
@@ -39,9 +37,10 @@ class JpegDecoder:
         # time.
         quick = ctypes.PyDLL(str(library))
         self._parse, self._support, self._dimensions = (
-            quick.nvjpegJpegStreamParseHeader, quick.nvjpegDecodeBatchedSupported,
+            quick.nvjpegJpegStreamParseHeader,
+            quick.nvjpegDecodeBatchedSupported,
             quick.nvjpegJpegStreamGetFrameDimensions,
-        )  # fmt: skip
+        )
         self._parse.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]
 
     def __call__(self, files: Sequence[NDArray[np.uint8]], device: str) -> dict[tuple[int, int], tuple[list[int], Any]]:
@@ -66,9 +65,11 @@ class JpegDecoder:
             decoded[height, width] = places, batch
         stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
         _check(self._library.nvjpegDecodeBatchedInitialize(self._handle, self._state, len(files), 1, _RGB))
-        _check(self._library.nvjpegDecodeBatched(
-            self._handle, self._state, *map(_pointer, (addresses, lengths, targets)), stream
-        ))  # fmt: skip
+        _check(
+            self._library.nvjpegDecodeBatched(
+                self._handle, self._state, *map(_pointer, (addresses, lengths, targets)), stream
+            )
+        )
         return decoded
 
     def _sizes(self, addresses: list[int], lengths: list[int]) -> Iterator[tuple[int, int]]:

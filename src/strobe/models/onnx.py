@@ -22,8 +22,6 @@ from strobe.models.options import LoadOptions, ModelName, file_of
 from strobe.models.plan import ImagePlan
 from strobe.models.providers import FILE_SETTINGS, Provider
 
-__all__ = ["PROVIDER", "OnnxClassifier", "load"]
-
 
 class OnnxClassifier:
     """An onnxruntime session behind the Classifier port."""

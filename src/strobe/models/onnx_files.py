@@ -12,10 +12,8 @@ from typing import Any
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.files import sha256_of_file
 from strobe.core.late import require
-from strobe.core.varints import read_varint
+from strobe.core.parquet import read_varint
 from strobe.models.options import LoadOptions
-
-__all__ = ["digest_of_onnx", "external_files", "open_session"]
 
 _CUDA = "CUDAExecutionProvider"
 
@@ -44,7 +42,7 @@ def open_session(path: Path, options: LoadOptions) -> tuple[Any, str]:
         if _CUDA in runtime.get_available_providers():
             providers.insert(0, (_CUDA, {"device_id": int(number or 0)}))
         elif requested != "auto":
-            raise StrobeError("this onnxruntime has no CUDA: pip install onnxruntime-gpu, or use --device cpu")
+            raise StrobeError("this onnxruntime has no CUDA: pip install onnxruntime-gpu, or use <<device=cpu>>")
     settings = runtime.SessionOptions()
     settings.log_severity_level = 3
     try:
@@ -54,7 +52,7 @@ def open_session(path: Path, options: LoadOptions) -> tuple[Any, str]:
     if _CUDA in session.get_providers():
         return session, device
     if requested.startswith("cuda"):  # onnxruntime only warns if CUDA fails, and continues without it
-        raise StrobeError(f"onnxruntime could not start CUDA for {requested}; see strobe doctor, or use --device cpu")
+        raise StrobeError(f"onnxruntime could not start CUDA for {requested}; see strobe doctor, or use <<device=cpu>>")
     return session, "cpu"
 
 

@@ -30,8 +30,6 @@ from strobe.models.providers import TORCH_SETTINGS, Provider
 from strobe.models.torch_classifier import TorchClassifier, classifier_of
 from strobe.models.weights import digest_of_state, load_into, state_of
 
-__all__ = ["PROBE", "PROVIDER", "image_features", "load", "names"]
-
 PROBE = ("probe.weight", "probe.bias")
 """The name of a linear head in a weights file that also holds the two towers."""
 

@@ -12,18 +12,6 @@ from strobe.core.ports import Progress
 from strobe.models.runtimes import BACKENDS
 from strobe.models.travel import Parcel
 
-__all__ = [
-    "LoadOptions",
-    "ModelName",
-    "ModelSettings",
-    "check_decoding",
-    "default_batch",
-    "file_of",
-    "no_settings",
-    "require_file",
-    "torch_setup",
-]
-
 Precision = Literal["auto", "float32", "bfloat16", "float16"]
 
 
@@ -93,8 +81,8 @@ class LoadOptions:
         expect(self.backend in BACKENDS, "backend", f"one of {', '.join(BACKENDS)}", self.backend)
         expect(
             not self.compile or self.backend == "torch",
-            "--compile",
-            "no --backend together with --compile",
+            "<<compile>>",
+            "no <<backend>> together with <<compile>>",
             self.backend,
         )
         expect(self.batch_size is None or self.batch_size >= 1, "batch size", ">= 1", self.batch_size)
@@ -167,7 +155,7 @@ def torch_setup(options: LoadOptions) -> TorchSetup:
         device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     kind, _, number = device.partition(":")
     if (kind == "cuda" and not torch.cuda.is_available()) or (kind == "mps" and not torch.backends.mps.is_available()):
-        raise StrobeError(f"this machine has no {kind} device; use --device cpu, or see strobe doctor")
+        raise StrobeError(f"this machine has no {kind} device; use <<device=cpu>>, or see strobe doctor")
     if kind == "cuda" and number and int(number) >= torch.cuda.device_count():
         raise StrobeError(f"no device {device}: this machine has {torch.cuda.device_count()}; see strobe doctor")
     # Half precision is faster on a GPU but changed the answer on one hard frame in twenty, so it is opt-in.
@@ -180,9 +168,9 @@ def torch_setup(options: LoadOptions) -> TorchSetup:
 def check_decoding(device: str) -> None:
     """Refuse `--decode device` if no model supports it, because answers would be cached under unused settings."""
     on_cuda = device not in ("cpu", "mps")
-    if not (on_cuda and require("torch", what="--decode device", extra="models").cuda.is_available()):
+    if not (on_cuda and require("torch", what="<<decode=device>>", extra="models").cuda.is_available()):
         raise StrobeError(
-            "--decode device needs models on CUDA, and no model of this command runs on CUDA; remove it to decode "
+            "<<decode=device>> needs models on CUDA, and no model of this command runs on CUDA; remove it to decode "
             "frames exactly, on the CPU (strobe doctor lists the devices)"
         )
 
@@ -218,7 +206,7 @@ def default_batch(n_parameters: int, *, device: str, compiled: bool = False) -> 
 def no_settings(options: LoadOptions, model: str) -> None:
     """Raise ModelFailed if a settings file was given to a model that ignores it."""
     if options.settings is not None:
-        raise ModelFailed(f"{printable(model)}: this model needs no --model-settings; remove the option")
+        raise ModelFailed(f"{printable(model)}: this model needs no <<model_settings>>; remove the option")
 
 
 def file_of(model: ModelName) -> Path:
@@ -231,8 +219,8 @@ def file_of(model: ModelName) -> Path:
 
 
 def require_file(path: Path, *, what: str) -> Path:
-    """Return the path. Raises a one-line error if it does not exist."""
+    """Return the path. Raises a one-line error if it is not a regular file."""
     if not path.is_file():
-        problem = "it is a folder" if path.is_dir() else "no such file"
+        problem = "it is a folder" if path.is_dir() else "not a regular file" if path.exists() else "no such file"
         raise ModelFailed(f"{what}: cannot read {path}: {problem}")
     return path

@@ -12,8 +12,6 @@ from strobe.core.codec import decode, encode
 from strobe.core.errors import expect
 from strobe.core.ports import Image
 
-__all__ = ["AsDecoded", "ImagePlan"]
-
 _FILTERS = {
     "nearest": PillowImage.Resampling.NEAREST,
     "bilinear": PillowImage.Resampling.BILINEAR,

@@ -26,14 +26,11 @@ from strobe.core.files import sha256_of_file
 from strobe.core.labels import LabelSpace, space
 from strobe.core.ports import Classifier, Detector
 from strobe.core.records import ModelSpec
-from strobe.models.guard import FunctionClassifier, guarded, is_module, probe_image
-from strobe.models.opened_files import watching
+from strobe.models.guard import FunctionClassifier, PluginObject, guarded, is_module, made_by_file, packed, probe_image
 from strobe.models.options import LoadOptions, ModelName, require_file
+from strobe.models.own_files import watching
 from strobe.models.plan import ImagePlan
-from strobe.models.plugin_files import PluginObject, made_by_file, packed
 from strobe.models.providers import TORCH_SETTINGS, Provider
-
-__all__ = ["PROVIDER", "load"]
 
 
 def load(model: ModelName, options: LoadOptions) -> Classifier | Detector:

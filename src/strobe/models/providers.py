@@ -10,8 +10,7 @@ from functools import cache
 from typing import Any, Literal
 
 from strobe.core.errors import expect
-from strobe.core.registry import Registry
-from strobe.models.grammar import FORMS
+from strobe.core.late import Registry
 from strobe.models.options import LoadOptions, ModelName
 
 TORCH_SETTINGS = ("precision", "backend", "compile", "decode", "image_size", "batch_size")
@@ -69,6 +68,35 @@ class Provider:
         expect(bool(self.what and self.example), "Provider", "what and example", (self.what, self.example))
         unknown = [name for name in self.settings if name not in SETTINGS]
         expect(not unknown, "Provider.settings", f"among {', '.join(SETTINGS)}", unknown)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """A form of model string without a provider: its meaning and an example, as `strobe models` prints them."""
+
+    scheme: str
+    example: str
+    what: str
+
+
+FORMS = (
+    Form(
+        scheme="boxes",
+        example="boxes:strobe-tiny",
+        what="a detector as a classifier, from its stored boxes; also boxes-sum:, boxes-noisyor:",
+    ),
+    Form(
+        scheme="crop",
+        example="crop:truth:strobe-world",
+        what="a classifier on each frame cropped to a true or a detected box; options such as context=1.5",
+    ),
+    Form(
+        scheme="preds",
+        example="preds:scores.json",
+        what="your own predictions, as JSON, JSONL, CSV or Parquet",
+    ),
+)
+"""The forms that need a dataset's frames or name a file of predictions, in display order."""
 
 
 PROVIDERS = Registry(

@@ -15,8 +15,6 @@ from strobe.models.pt2_files import only_arithmetic
 from strobe.models.torch_classifier import TorchClassifier, classifier_of
 from strobe.models.weights import no_code, would_run_code
 
-__all__ = ["PROVIDER", "load"]
-
 
 def load(model: ModelName, options: LoadOptions) -> TorchClassifier:
     """Load the program as a classifier. A program that could run code other than arithmetic needs `trust`."""
@@ -24,7 +22,7 @@ def load(model: ModelName, options: LoadOptions) -> TorchClassifier:
     path = file_of(model)
     settings = classifier_settings(model, path, options, own=())
     if options.precision not in ("auto", "float32"):
-        raise ModelFailed(f"{name}: a program keeps the precision it was exported in; remove --precision")
+        raise ModelFailed(f"{name}: a program keeps the precision it was exported in; remove <<precision>>")
     if not options.trust:
         only_arithmetic(path)
     try:
@@ -52,11 +50,16 @@ def load(model: ModelName, options: LoadOptions) -> TorchClassifier:
         return torch.cat([run(part) for part in parts])[: len(pixels)]
 
     return classifier_of(
-        torch.nn.Identity(), model, plan=plan_of(model, settings, options, height=height, width=width), call=call,
-        label_space=labels_of(model.plain, settings["labels"], options.label_space), digest=sha256_of_file(path),
-        options=replace(options, batch_size=batch_size), facts={"precision": "as exported"},
+        torch.nn.Identity(),
+        model,
+        plan=plan_of(model, settings, options, height=height, width=width),
+        call=call,
+        label_space=labels_of(model.plain, settings["labels"], options.label_space),
+        digest=sha256_of_file(path),
+        options=replace(options, batch_size=batch_size),
+        facts={"precision": "as exported"},
         kind=settings.get("kind", "logits"),
-    )  # fmt: skip
+    )
 
 
 PROVIDER = Provider(

@@ -15,8 +15,6 @@ from typing import Any
 from strobe.core.errors import InvalidFile
 from strobe.models.weights import would_run_code
 
-__all__ = ["only_arithmetic"]
-
 _ENTRIES = re.compile(
     r"[^/]+/(?:models/\w+\.json|data/weights/(?:weight_\d+|\w+\.json)|data/constants/(?:tensor_\d+|\w+\.json)"
     r"|data/sample_inputs/\w+\.pt|archive_format|archive_version|byteorder|\.data/\w+|\.format_version)"

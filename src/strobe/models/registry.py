@@ -11,14 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from strobe.core.errors import MissingExtra, ModelFailed, StrobeError, UnknownName, expect, out_of_memory, printable
+from strobe.core.late import Plugin, Registry
 from strobe.core.ports import Classifier, Detector
 from strobe.core.records import ModelSpec
-from strobe.core.registry import Plugin, Registry
-from strobe.models.grammar import FORMS, is_address, is_pattern, split_text
+from strobe.models.grammar import is_address, is_pattern, split_text
 from strobe.models.options import LoadOptions, ModelName, no_settings
-from strobe.models.providers import PROVIDERS, Provider, bundled
-
-__all__ = ["MODELS", "NamedThings", "available", "expand", "load_model", "parse", "sendable"]
+from strobe.models.providers import FORMS, PROVIDERS, Provider, bundled
 
 _FORMS = tuple(form.scheme for form in FORMS)
 
@@ -154,7 +152,7 @@ def explain(text: str, error: BaseException) -> StrobeError:
     if trouble is not None:
         return trouble
     if out_of_memory(error):
-        return ModelFailed(f"{printable(text)}: out of memory while loading; use a smaller model or --device cpu")
+        return ModelFailed(f"{printable(text)}: out of memory while loading; use a smaller model or <<device=cpu>>")
     return ModelFailed(f"{printable(text)}: cannot be loaded ({type(error).__name__}: {printable(error, limit=200)})")
 
 

@@ -8,13 +8,10 @@ from typing import Any
 from strobe.core.answers import Answers
 from strobe.core.errors import StrobeError, expect, printable
 from strobe.core.ports import Classifier, Detector
-from strobe.models.grammar import split_name
+from strobe.models.grammar import BoxesView, CropView, View, inner_specs, split_name, view_of, with_inner
 from strobe.models.options import LoadOptions, ModelSettings
 from strobe.models.registry import MODELS, expand, files_of, parse
 from strobe.models.testbed import Entry, entries, entry, is_testbed
-from strobe.models.views import BoxesView, CropView, View, inner_specs, view_of, with_inner
-
-__all__ = ["RequestedModel", "requested_models"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +84,7 @@ def _read(text: str | Mapping[str, Any], *, trust: bool) -> list[RequestedModel]
     code = None if trust else next((one.spec for one in models if _runs_code(one.spec)), None)
     if code is not None:
         raise StrobeError(
-            f"{printable(spec)} names {printable(code)}, which would run the code in that file; pass --trust "
+            f"{printable(spec)} names {printable(code)}, which would run the code in that file; pass <<trust=True>> "
             "if you trust the list, or name the model with -m"
         )
     if given is not None:

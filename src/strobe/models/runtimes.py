@@ -11,8 +11,6 @@ from typing import Any
 from strobe.core.errors import ModelFailed, StrobeError, printable
 from strobe.core.late import require
 
-__all__ = ["BACKENDS", "in_onnxruntime"]
-
 BACKENDS = ("torch", "onnxruntime")
 """The available runtimes. torch is the default and runs everything."""
 
@@ -22,28 +20,33 @@ def in_onnxruntime(module: Any, *, name: str, size_hw: tuple[int, int], device: 
 
     Each call uses one thread. As with torch, several single-threaded lanes are faster than one call on all cores.
     """
-    runtime = require("onnxruntime", what="--backend onnxruntime", extra="onnx")
-    require("onnx", what="--backend onnxruntime", extra="onnx")
+    runtime = require("onnxruntime", what="<<backend=onnxruntime>>", extra="onnx")
+    require("onnx", what="<<backend=onnxruntime>>", extra="onnx")
     import torch
 
     if device != "cpu":
-        raise StrobeError("--backend onnxruntime runs only on the CPU; add --device cpu")
+        raise StrobeError("<<backend=onnxruntime>> runs only on the CPU; add <<device=cpu>>")
     file = io.BytesIO()
     sample = torch.zeros((1, 3, *size_hw))
     try:
         with warnings.catch_warnings(), torch.no_grad():
             warnings.simplefilter("ignore")  # hide warnings about deprecation and about values traced as constants
             torch.onnx.export(
-                module, (sample,), file, input_names=["pixels"], output_names=["scores"],
-                dynamic_axes={"pixels": {0: "n"}, "scores": {0: "n"}}, dynamo=False,
-            )  # fmt: skip
+                module,
+                (sample,),
+                file,
+                input_names=["pixels"],
+                output_names=["scores"],
+                dynamic_axes={"pixels": {0: "n"}, "scores": {0: "n"}},
+                dynamo=False,
+            )
         settings = runtime.SessionOptions()
         settings.log_severity_level = 3
         settings.intra_op_num_threads = 1
         session = runtime.InferenceSession(file.getvalue(), settings, providers=["CPUExecutionProvider"])
     except Exception as error:  # exporters and runtimes raise arbitrary exceptions
         raise ModelFailed(
-            f"{printable(name)}: ONNX Runtime cannot run it ({printable(error, limit=160)}); remove --backend"
+            f"{printable(name)}: ONNX Runtime cannot run it ({printable(error, limit=160)}); remove <<backend>>"
         ) from error
 
     def call(pixels: Any) -> Any:

@@ -10,8 +10,6 @@ from strobe.core.ports import Image
 from strobe.models.onnx_files import digest_of_onnx, open_session
 from strobe.models.options import LoadOptions
 
-__all__ = ["Saliency"]
-
 _SIDE = 320
 """The input's side length if the file does not fix it."""
 

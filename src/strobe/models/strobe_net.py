@@ -15,17 +15,6 @@ from strobe.models.providers import TORCH_SETTINGS, Provider
 from strobe.models.torch_classifier import TorchClassifier, classifier_of
 from strobe.models.weights import classes_of_state, load_into, state_of
 
-__all__ = [
-    "OF_BACKGROUND",
-    "OF_GENERATORS",
-    "SHIPPED",
-    "UNTRAINED",
-    "WITHOUT_WEIGHTS",
-    "load",
-    "plan_of",
-    "shipped_file",
-]
-
 _SIDE = 64
 
 WITHOUT_WEIGHTS = ("strobe-net", "strobe-net-small", "strobe-plain")

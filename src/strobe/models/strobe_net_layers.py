@@ -5,8 +5,6 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-__all__ = ["PLAIN", "WIDTHS", "PlainNet", "StrobeNet", "network"]
-
 WIDTHS = {"strobe-net": (32, 64, 128, 192), "strobe-net-small": (16, 32, 64, 96)}
 """Channels of the four stages. The networks have two million and half a million weights."""
 

@@ -9,13 +9,12 @@ from importlib import resources
 from pathlib import Path
 
 from strobe.core.errors import InvalidFile, StrobeError, UnknownName, in_file, printable
+from strobe.core.files import regular
 from strobe.models.options import ModelSettings
 from strobe.models.providers import SETTINGS, bundled
 
-__all__ = ["Entry", "entries", "entry", "is_testbed", "tags_of"]
-
 _KINDS: dict[str, tuple[type, ...]] = {
-    **dict.fromkeys(("model", "name", "paper_name", "model_type", "note"), (str,)),
+    **dict.fromkeys(("model", "name", "paper_name", "model_type", "note", "get"), (str,)),
     "standard": (bool,),
     **dict.fromkeys(("precision", "backend", "decode", "prompt"), (str,)),
     "compile": (bool,),
@@ -31,9 +30,9 @@ _WORDS = {str: "a text", bool: "true or false", int: "a whole number", dict: "a 
 class Entry:
     """A row of a model list: the model, its name in a run, and its settings.
 
-    The shipped testbed also has the papers' name, the model's type and a note. `model` is empty if no weights are
-    public. `standard` marks models that count for the trend: trained on ILSVRC-2012 alone, with no robustness
-    intervention.
+    The shipped testbed also has the papers' name, the model's type and a note. `model` is empty if no provider has its
+    weights; `get` then names a public file or the training that makes one. `standard` marks models that count for the
+    trend: trained on ILSVRC-2012 alone, with no robustness intervention.
     """
 
     model: str
@@ -42,6 +41,7 @@ class Entry:
     model_type: str = ""
     standard: bool = False
     note: str = ""
+    get: str = ""
     settings: ModelSettings = field(default_factory=ModelSettings)
 
 
@@ -57,7 +57,7 @@ def entries(text: str = "@testbed") -> list[Entry]:
         if name == "testbed":
             content = (resources.files("strobe.models") / "testbed.toml").read_text(encoding="utf-8")
         else:
-            content = Path(name).read_text(encoding="utf-8")
+            content = regular(Path(name)).read_text(encoding="utf-8")
         rows = tomllib.loads(content).get("model")
     except FileNotFoundError as error:
         raise StrobeError(

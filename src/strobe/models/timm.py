@@ -13,9 +13,7 @@ from strobe.models.options import LoadOptions, ModelName
 from strobe.models.plan import ImagePlan, as_triple
 from strobe.models.providers import TORCH_SETTINGS, Provider
 from strobe.models.torch_classifier import TorchClassifier, classifier_of
-from strobe.models.weights import classes_of_state, load_into, state_of
-
-__all__ = ["PROVIDER", "load", "names", "plan_of"]
+from strobe.models.weights import classes_of_state, classifier_state, load_into, plan_normalized_once
 
 
 def names() -> list[str]:
@@ -31,7 +29,8 @@ def load(model: ModelName, options: LoadOptions) -> TorchClassifier:
     known = [*timm.list_models(), *timm.list_models(pretrained=True)] if not on_hub else [name]
     if name not in known:
         raise UnknownName("timm model", name, known, hint="see strobe models 'timm:*'")
-    state = state_of(model, options)
+    checkpoint = classifier_state(model, options)
+    state = checkpoint.tensors if checkpoint else None
     n_classes = classes_of_state(state)
     fetch = state is None and options.pretrained
     with hub(offline=options.offline) if fetch else nullcontext():
@@ -40,6 +39,7 @@ def load(model: ModelName, options: LoadOptions) -> TorchClassifier:
         load_into(module, state, path=model.weights or "", model=model.plain)
     header = header_of(model, options)
     plan = (header and header.plan_at(options.image_size)) or plan_of(module, image_size=options.image_size)
+    plan = plan_normalized_once(plan, checkpoint, model, options)
     label_space = header.label_space if header else _space(model.plain, module, options)
     return classifier_of(module, model, plan=plan, label_space=label_space, options=options)
 

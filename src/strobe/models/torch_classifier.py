@@ -24,8 +24,6 @@ from strobe.models.plan import ImagePlan
 from strobe.models.runtimes import in_onnxruntime
 from strobe.models.weights import digest_of_state
 
-__all__ = ["OwnPreparation", "TorchClassifier", "classifier_of"]
-
 
 class OwnPreparation(Protocol):
     """The model library's own preprocessing, if no ImagePlan describes it."""
@@ -100,7 +98,7 @@ class TorchClassifier:
     def prepare_encoded(self, files: Sequence[bytes]) -> Any:
         """Return JPEG files decoded, resized and cropped on the CUDA device: (N, 3, H, W), 8 bits."""
         if not self._cuda:
-            raise ModelFailed(f"{self.spec.name}: cannot decode on the device; use --decode cpu")
+            raise ModelFailed(f"{self.spec.name}: cannot decode on the device; use <<decode=cpu>>")
         with self._torch.inference_mode(), self._stream():
             return self._decoder(files)
 
@@ -135,7 +133,7 @@ class TorchClassifier:
     @cached_property
     def _decoder(self) -> DeviceDecoder:
         if not isinstance(self.plan, ImagePlan):
-            raise ModelFailed(f"{self.spec.name}: cannot decode on the device; use --decode cpu")
+            raise ModelFailed(f"{self.spec.name}: cannot decode on the device; use <<decode=cpu>>")
         return DeviceDecoder(self.plan, device=self._setup.device)
 
     def forward(self, prepared: Sequence[Any]) -> NDArray[np.float32]:

@@ -9,6 +9,7 @@ from strobe.core import late
 from strobe.core.errors import ModelFailed
 from strobe.core.late import require
 from strobe.core.ports import Classifier, Detector
+from strobe.models.detectors.building import OWN
 from strobe.models.header import header_of
 from strobe.models.naming import space_of
 from strobe.models.options import LoadOptions, ModelName, no_settings
@@ -16,9 +17,14 @@ from strobe.models.plan import ImagePlan, as_triple
 from strobe.models.providers import TORCH_SETTINGS, Provider
 from strobe.models.torch_classifier import classifier_of
 from strobe.models.torchvision_weights import cached, published
-from strobe.models.weights import classes_of_state, load_into, no_code, state_of, would_run_code
-
-__all__ = ["PROVIDER", "load", "names"]
+from strobe.models.weights import (
+    classes_of_state,
+    classifier_state,
+    load_into,
+    no_code,
+    plan_normalized_once,
+    would_run_code,
+)
 
 _OLD_DENSENET = re.compile(r"(.*denselayer\d+\.(?:norm|relu|conv))\.([12]\.(?:weight|bias|running_mean|running_var))$")
 
@@ -27,21 +33,22 @@ def names() -> list[str]:
     """Return the names of classifiers and detectors with weights."""
     models = require("torchvision.models", what="torchvision models", extra="models")
     detection = require("torchvision.models.detection", what="torchvision models", extra="models")
-    return [*models.list_models(module=models), *models.list_models(module=detection)]
+    return [*models.list_models(module=models), *models.list_models(module=detection), *OWN]
 
 
 def load(model: ModelName, options: LoadOptions) -> Classifier | Detector:
     """Load a torchvision model with its weights' preprocessing. A tag after / selects published weights."""
     models = require("torchvision.models", what=model.plain, extra="models")
-    architecture, chosen = published(model, names(), what="model")
-    if architecture not in models.list_models(module=models):
+    if model.name not in OWN:
+        architecture, chosen = published(model, names(), what="model")
+    if model.name in OWN or architecture not in models.list_models(module=models):
         no_settings(options, model.plain)
         detector: Detector = late.load("strobe.models.detectors.torchvision:load")(model, options)
         return detector
     n_classes = len(chosen.meta["categories"] or ())
     if not n_classes:
         raise ModelFailed(f"{model.plain}: these weights have no classification head; choose another tag")
-    header = header_of(model, options)
+    header, checkpoint = header_of(model, options), classifier_state(model, options)
     if model.weights is None and options.pretrained:
         file = cached(chosen, model, options)
         try:
@@ -51,7 +58,7 @@ def load(model: ModelName, options: LoadOptions) -> Classifier | Detector:
         except pickle.UnpicklingError as error:
             raise would_run_code(file) from error
     else:
-        state = _of_today(state_of(model, options) or {})
+        state = _of_today(checkpoint.tensors if checkpoint else {})
         n_classes = classes_of_state(state) or n_classes
         kwargs = _built(architecture, chosen, state)
         module = models.get_model(architecture, weights=None, num_classes=n_classes, **kwargs)
@@ -59,10 +66,11 @@ def load(model: ModelName, options: LoadOptions) -> Classifier | Detector:
             load_into(module, state, path=model.weights, model=f"torchvision:{architecture}")
             if header is None:
                 _say_preset(model, chosen, options)
+    plan = (header and header.plan_at(options.image_size)) or plan_of(chosen, image_size=options.image_size)
     return classifier_of(
         module,
         model,
-        plan=(header and header.plan_at(options.image_size)) or plan_of(chosen, image_size=options.image_size),
+        plan=plan_normalized_once(plan, checkpoint, model, options),
         label_space=header.label_space
         if header
         else space_of(model.text, n_classes, given=options.settings, dataset=options.label_space),

@@ -8,8 +8,6 @@ from strobe.core.errors import CannotDownload, ModelFailed, UnknownName, printab
 from strobe.core.late import require
 from strobe.models.options import LoadOptions, ModelName
 
-__all__ = ["cached", "detection_classes", "published"]
-
 
 def published(model: ModelName, known: Collection[str], *, what: str) -> tuple[str, Any]:
     """Return the architecture and its published weights: the weights that the tag after / names, or the newest."""
@@ -29,7 +27,7 @@ def cached(chosen: Any, model: ModelName, options: LoadOptions) -> Path:
     file = Path(hub.get_dir()) / "checkpoints" / str(chosen.url).rsplit("/", 1)[-1]
     if options.offline and not file.is_file():
         raise CannotDownload(
-            f"{model.text}: its weights are not in {file.parent} and --offline forbids downloading {chosen.url}"
+            f"{model.text}: its weights are not in {file.parent} and <<offline=True>> forbids downloading {chosen.url}"
         )
     return file
 
@@ -37,10 +35,12 @@ def cached(chosen: Any, model: ModelName, options: LoadOptions) -> Path:
 def detection_classes(state: dict[str, Any], architecture: str, model: ModelName) -> int:
     """Return the number of classes in the head of these weights, including the background if there is one."""
     head = "head.classification_head"
-    # Boxes per cell: one for two-stage heads and FCOS, nine for RetinaNet, four or six for SSD's first map.
+    # Outputs per class: one for two-stage heads and FCOS, nine boxes a cell for RetinaNet, four or six in SSD's
+    # first map, and R-FCN's 7 × 7 positions.
     for key, boxes in (
         ("roi_heads.box_predictor.cls_score.bias", 1),
         (f"{head}.cls_logits.bias", 1 if architecture.startswith("fcos") else 9),
+        ("roi_heads.box_roi_pool.score.bias", 49),
         (f"{head}.module_list.0.bias", 4),
         (f"{head}.module_list.0.1.bias", 6),
     ):

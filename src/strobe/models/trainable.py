@@ -14,8 +14,6 @@ from strobe.models.registry import MODELS, load_model, parse
 from strobe.models.strobe_net import WITHOUT_WEIGHTS
 from strobe.models.torch_classifier import TorchClassifier
 
-__all__ = ["Backbone", "TrainableStart", "backbone_of", "start_of"]
-
 _Ways = tuple[Callable[[Any], Any], Callable[[Any, Any], dict[str, Any]]]
 
 
@@ -69,9 +67,13 @@ def start_of(text: str, label_space: LabelSpace, options: LoadOptions, *, seed: 
         torch.manual_seed(seed)
         _replace_head(module, len(own), len(label_space), text)
     return TrainableStart(
-        name=model.plain, module=module, plan=_plan(loaded), weights=loaded.spec.weights, new_head=not keeps,
+        name=model.plain,
+        module=module,
+        plan=_plan(loaded),
+        weights=loaded.spec.weights,
+        new_head=not keeps,
         is_random=is_random,
-    )  # fmt: skip
+    )
 
 
 def backbone_of(text: str, label_space: LabelSpace, options: LoadOptions, *, seed: int) -> Backbone:
@@ -84,9 +86,15 @@ def backbone_of(text: str, label_space: LabelSpace, options: LoadOptions, *, see
         features, with_head = _around_head(module, len(loaded.spec.label_space), text)
         name = model.plain
     return Backbone(
-        name=name, module=module, plan=_plan(loaded), weights=loaded.spec.weights, new_head=True, is_random=is_random,
-        features=features, with_head=with_head,
-    )  # fmt: skip
+        name=name,
+        module=module,
+        plan=_plan(loaded),
+        weights=loaded.spec.weights,
+        new_head=True,
+        is_random=is_random,
+        features=features,
+        with_head=with_head,
+    )
 
 
 def _loaded(

@@ -5,10 +5,8 @@ also contains the files in that folder whose names occur as strings in the code.
 the same path on the other machine.
 """
 
-import ast
 import hashlib
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,8 +14,7 @@ from strobe.core.errors import ModelFailed, expect, printable
 from strobe.core.files import cache_folder, make_folder
 from strobe.core.locks import locked
 from strobe.core.swaps import swapping
-
-__all__ = ["Parcel", "named_beside", "pack", "unpack"]
+from strobe.models.own_files import named_beside
 
 _LARGE = 32 << 20
 """A data file larger than this many bytes is not sent."""
@@ -66,62 +63,6 @@ def pack(path: Path) -> Parcel:
                 "send to other machines; give weights as @FILE, on a file system that all machines share"
             )
     return Parcel(home=path.parent, name=path.name, files=files, left=too_large)
-
-
-def named_beside(path: Path) -> list[Path]:
-    """Return the files in the file's folder that its code mentions, directly or through imported modules."""
-    home, todo, files = path.parent, [path], dict.fromkeys([path])
-    while todo:
-        one = todo.pop()
-        for named in _named(one.read_bytes(), one.parent, home) if one.suffix == ".py" else ():
-            named = Path(os.path.normpath(named))
-            if named.is_relative_to(home) and named not in files:
-                files[named] = None
-                todo.append(named)
-    return list(files)[1:]
-
-
-def _named(content: bytes, folder: Path, home: Path) -> Iterator[Path]:
-    """Return the files under `home` that the code of a file in `folder` may refer to, by an import or a string."""
-    try:
-        tree = ast.parse(content)
-    except (SyntaxError, ValueError):  # the error appears, with its line, when the file is run
-        return
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield from _module(home, alias.name)
-        elif isinstance(node, ast.ImportFrom):
-            base = folder.joinpath(*[".."] * (node.level - 1)) if node.level else home
-            for alias in node.names:
-                yield from _module(base, ".".join(filter(None, (node.module, alias.name))))
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield from _file(home, node.value)
-            if node.value.replace(".", "").isidentifier():  # importlib.import_module("helper")
-                yield from _module(home, node.value)
-
-
-def _module(base: Path, dotted: str) -> Iterator[Path]:
-    """Return the files under `base` that run when a dotted name is imported: the packages on its path, and the
-    module.
-    """
-    place = base
-    for part in dotted.split(".") if dotted else ():
-        place = place / part
-        for one in (place.with_name(f"{part}.py"), place / "__init__.py"):
-            if one.is_file():
-                yield one
-
-
-def _file(home: Path, text: str) -> Iterator[Path]:
-    """Return the file under `home` that a string names."""
-    if not 0 < len(text) <= 255 or "\0" in text or "\n" in text:
-        return
-    try:
-        if (home / text).is_file():
-            yield home / text
-    except OSError:  # not a valid file name
-        return
 
 
 def unpack(parcel: Parcel) -> Path:

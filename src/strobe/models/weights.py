@@ -1,44 +1,85 @@
 """Load weights from disk into a module: safetensors, or pickles that cannot run code. Other files need trust."""
 
-import hashlib
 import os
 import pickle
 import re
 import warnings
 import zipfile
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from strobe.core.arrays import digest_of_tensors
 from strobe.core.errors import InvalidFile, ModelFailed, printable
 from strobe.core.late import require
+from strobe.models.checkpoints import Checkpoint, network_alone, normalized_once, parallel_removed, unwrapped
 from strobe.models.options import LoadOptions, ModelName
-
-__all__ = ["classes_of_state", "digest_of_state", "load_into", "no_code", "read_state", "state_of", "would_run_code"]
-
-_WRAPPERS = ("state_dict", "model_state_dict", "model", "net", "ema_state_dict")
+from strobe.models.plan import ImagePlan
 
 
 def state_of(model: ModelName, options: LoadOptions) -> dict[str, Any] | None:
     """Return the tensors of the file after @ in a model's name; None if there is no file."""
-    return read_state(model.weights, trust=options.trust) if model.weights else None
+    found = _reported(model, options, read_checkpoint)
+    return None if found is None else found.tensors
+
+
+def classifier_state(model: ModelName, options: LoadOptions) -> Checkpoint | None:
+    """Return the network in the file after @, and the normalizer that the file contains; None if there is no file."""
+    return _reported(model, options, _read_network)
+
+
+def plan_normalized_once(
+    plan: ImagePlan, checkpoint: Checkpoint | None, model: ModelName, options: LoadOptions
+) -> ImagePlan:
+    """Return the preprocessing. If the weights file contains a normalizer, it replaces the plan's mean and std."""
+    if checkpoint is None or checkpoint.normalizer is None:
+        return plan
+    found, words = normalized_once(plan, checkpoint.normalizer)
+    if options.progress is not None:
+        options.progress.note(f"{printable(model.text)}: {words}")
+    return found
+
+
+def _read_network(path: Path, *, trust: bool) -> Checkpoint:
+    content = read_checkpoint(path, trust=trust)
+    alone = network_alone(content.tensors)
+    if not alone.removed:
+        return content  # its tensors carry torch's version metadata
+    alone.removed = [*content.removed, *alone.removed]
+    return alone
+
+
+def _reported(model: ModelName, options: LoadOptions, read: Callable[..., Checkpoint]) -> Checkpoint | None:
+    """Read the file after @ and print what was removed from it."""
+    if model.weights is None:
+        return None
+    found = read(model.weights, trust=options.trust)
+    if found.removed and options.progress is not None:
+        options.progress.note(f"{printable(model.text)}: removed from the weights file: {'; '.join(found.removed)}")
+    return found
 
 
 def read_state(path: Path, *, trust: bool = False) -> dict[str, Any]:
-    """Return the tensors of a weights file by name.
+    """Return the tensors of a weights file by name, without the wrappers that torch adds."""
+    return read_checkpoint(path, trust=trust).tensors
+
+
+def read_checkpoint(path: Path, *, trust: bool = False) -> Checkpoint:
+    """Return the tensors of a weights file by name, and what was removed around them.
 
     A safetensors file is read directly. Any other file is unpickled with `weights_only=True`, which runs no code. A
     file that would run code is refused unless `trust` is set.
     """
     if not path.is_file():
-        raise InvalidFile(path, "it is a folder" if path.is_dir() else "no such file", hint="name a weights file")
+        problem = "it is a folder" if path.is_dir() else "not a regular file" if path.exists() else "no such file"
+        raise InvalidFile(path, problem, hint="name a weights file")
     head = _head(path)
     if not head:
         raise InvalidFile(path, "not a weights file: it is empty", hint="download it again")
     if path.suffix == ".safetensors" or (len(head) >= 9 and head[8:9] == b"{" and not zipfile.is_zipfile(path)):
-        return _read_safetensors(path)
+        return _tensors(path, _read_safetensors(path))
     if head.lstrip()[:1] == b"<" or head.startswith(b"version https://git-lfs"):
         raise InvalidFile(path, "this is a web page or a pointer file, not weights", hint="download the file itself")
     torch = require("torch", what="reading weights", extra="models")
@@ -54,7 +95,9 @@ def read_state(path: Path, *, trust: bool = False) -> dict[str, Any]:
         try:
             content = torch.load(path, map_location="cpu", weights_only=False)
         except Exception as worse:
-            raise InvalidFile(path, f"cannot be read even with --trust ({printable(worse, limit=120)})") from worse
+            raise InvalidFile(
+                path, f"cannot be read even with <<trust=True>> ({printable(worse, limit=120)})"
+            ) from worse
     except (RuntimeError, EOFError, ValueError, OSError, KeyError, IndexError, AttributeError) as error:
         reason = printable(error, limit=120) or type(error).__name__
         problem = f"not a weights file torch can read ({reason})"
@@ -84,7 +127,7 @@ def would_run_code(path: Path, *, more_than: str = "tensors", instead: str = "sa
     return InvalidFile(
         path,
         f"contains more than {more_than} and would run code when read, so strobe refused it",
-        hint=f"{instead}, or pass --trust if you trust its author",
+        hint=f"{instead}, or pass <<trust=True>> if you trust its author",
     )
 
 
@@ -112,25 +155,20 @@ def _wants_code(error: pickle.UnpicklingError, head: bytes) -> bool:
     return is_pickle and any(word in text for word in ("GLOBAL", "global", "Unsupported class", "Unsupported operand"))
 
 
-def _tensors(path: Path, found: Any) -> dict[str, Any]:
-    torch = require("torch", what="reading weights", extra="models")
-    if isinstance(found, torch.nn.Module):
-        found = found.state_dict()
-    for wrapper in _WRAPPERS:
-        if isinstance(found, Mapping) and isinstance(found.get(wrapper), Mapping):
-            found = found[wrapper]
-    items = found.items() if isinstance(found, Mapping) else ()
+def _tensors(path: Path, content: Any) -> Checkpoint:
+    mapping, keys = unwrapped(content)
+    items = mapping.items() if isinstance(mapping, Mapping) else ()
     state = OrderedDict((str(k), v) for k, v in items if hasattr(v, "shape"))
     if not state:
         raise InvalidFile(path, "contains no tensors", hint="save model.state_dict()")
-    versions = getattr(found, "_metadata", None)
-    for prefix in ("module.", "_orig_mod."):
-        if all(name.startswith(prefix) for name in state):
-            state = OrderedDict((name[len(prefix) :], tensor) for name, tensor in state.items())
-            versions = None
-    if versions is not None:
-        state._metadata = versions  # type: ignore[attr-defined]  # torch uses it to convert old tensor names
-    return state
+    found = parallel_removed(state)
+    if not found.removed and (versions := getattr(mapping, "_metadata", None)) is not None:
+        found.tensors._metadata = versions  # type: ignore[attr-defined]  # torch uses it to convert old tensor names
+    if keys:
+        others = [str(key) for key in content if key not in keys] if isinstance(content, Mapping) else []
+        beside = f" (not used: {printable(', '.join(others), limit=80)})" if others else ""
+        found.removed.insert(0, f"all but {'.'.join(keys)}{beside}")
+    return found
 
 
 def load_into(module: Any, state: Mapping[str, Any], *, path: Path | str, model: str) -> None:
@@ -174,15 +212,6 @@ def classes_of_state(state: Mapping[str, Any] | None) -> int | None:
 
 def digest_of_state(state: Mapping[str, Any]) -> str:
     """Return the sha256 of names, shapes, types and values, so equal weights have equal digests in any file format."""
-    torch = require("torch", what="reading weights", extra="models")
-    hasher = hashlib.sha256()
-    for name in sorted(state):
-        tensor = state[name]
-        if name.endswith("num_batches_tracked") or not hasattr(tensor, "shape"):
-            continue  # a training counter that does not affect predictions
-        tensor = tensor.detach().cpu().contiguous()
-        hasher.update(f"{name}\t{tuple(tensor.shape)}\t{tensor.dtype}\n".encode())
-        if tensor.numel():
-            flat = tensor.reshape(-1)
-            hasher.update(memoryview(flat.view(torch.uint8).numpy()))
-    return hasher.hexdigest()
+    counter = "num_batches_tracked"  # a training counter that does not affect predictions
+    tensors = {name: one for name, one in state.items() if hasattr(one, "shape") and not name.endswith(counter)}
+    return digest_of_tensors(tensors)

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-from strobe.core.errors import printable
 from strobe.core.estimate import Estimate
 from strobe.core.late import require
-from strobe.report.drawing import Series, band, names_on_y, per_cent, shares, whisker, whole_numbers
+from strobe.report.charts import ChartRow, Mark, Scale, Span, put_mark, put_rows, set_unit
+from strobe.report.charts_lines import line_through, put_line, shares, whole_numbers
 from strobe.report.style import MUTED, colour_of, look, marker_of
-from strobe.report.wording import is_known, short
+from strobe.report.wording import is_known
 
 
 def lines_on(axes: Any, name: str, points: Sequence[tuple[float, Estimate]], *, xlabel: str, ylabel: str) -> Any:
@@ -19,23 +19,18 @@ def lines_on(axes: Any, name: str, points: Sequence[tuple[float, Estimate]], *, 
     """
     with look(10):
         axes = _new(inches=(6.4, 3.8)) if axes is None else axes
-        known = [(x, estimate) for x, estimate in points if is_known(estimate)]
         place = len(axes.get_legend_handles_labels()[0])
-        series = Series(name=name, place=place, x=[x for x, _ in known], y=[estimate for _, estimate in known])
-        band(axes, series)
-        axes.plot(
-            series.x, [estimate.value for estimate in series.y], color=colour_of(place), marker=marker_of(place),
-            markeredgecolor="none", label=short(printable(name), 40),
-        )  # fmt: skip
-        if len(known) == 1 and known[0][1].low is not None:  # no band without a second point
-            (x, estimate), colour = known[0], colour_of(place)
-            axes.plot([x, x], [estimate.low, estimate.high], color=colour, alpha=0.55, linewidth=1.4)
+        series = line_through(name, place, points)
+        put_line(axes, series)
+        if len(series.x) == 1:  # no band without a second point
+            mark = Mark(value=series.y[0], colour=colour_of(place), marker=marker_of(place))
+            put_mark(axes, series.x[0], mark, is_upright=True)
         axes.set(xlabel=xlabel, ylabel=ylabel)
         whole_numbers(axes)
         axes.autoscale(enable=True, axis="y")  # the limits of an earlier line would clip this line
         axes.autoscale_view()
         shares(axes)
-        per_cent(axes)
+        set_unit(axes)
         axes.legend()
     return axes
 
@@ -44,16 +39,15 @@ def rows_on(axes: Any, names: Sequence[str], pairs: Sequence[tuple[Estimate, Est
     """Plot two estimates per class: on anchors (grey) and on whole sets. Returns the axes."""
     with look(10):
         axes = _new(inches=(6.4, 1.2 + 0.32 * len(names))) if axes is None else axes
-        for row, (before, after) in enumerate(pairs):
-            if is_known(before, after):
-                axes.plot([before.value, after.value], [row, row], color=MUTED, linewidth=0.8, alpha=0.5, zorder=1)
-            if is_known(before):
-                axes.plot([before.value], [row], "o", color=MUTED, markersize=5, markeredgecolor="none", zorder=2)
-            if is_known(after):
-                whisker(axes, row, after, colour_of(0))
-        names_on_y(axes, names)
-        axes.set(xlabel=xlabel)
-        per_cent(axes, which="x")
+        rows = [
+            ChartRow(
+                label=name,
+                marks=(Mark(value=before.value, colour=MUTED, size=5), Mark(value=after)),
+                span=Span(low=before.value, high=after.value, width=0.8) if is_known(before, after) else None,
+            )
+            for name, (before, after) in zip(names, pairs, strict=True)
+        ]
+        put_rows(axes, rows, Scale(label=xlabel))
     return axes
 
 

@@ -1,18 +1,22 @@
 """The classes that lose the most: a dumbbell chart for each classifier and each detector."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from strobe.analyses.model_results import ClassAp, ClassScore
 from strobe.core.errors import printable
-from strobe.core.estimate import Estimate, Missing
-from strobe.report.drawing import Answer, FigureContent, Paint, names_on_y, per_cent, question, whisker
-from strobe.report.style import GREY, RIGHT, WRONG
+from strobe.core.estimate import Missing
+from strobe.report.charts import ChartRow, Mark, Scale, dumbbell, dumbbell_keys, row_chart
+from strobe.report.drawing import Answer, FigureContent, Paint, question
+from strobe.report.style import GREY, RIGHT
 from strobe.report.view import View
 from strobe.report.wording import is_known, percent, points, value_of
 
 MOST_CLASSES = 40
 """The largest number of classes in one figure. If there are more, the figure shows the classes that lose most."""
+
+_LIMITS = (30, 20)
+"""The most characters of a class's name, wide and narrow."""
 
 Row = ClassScore | ClassAp
 R = TypeVar("R", ClassScore, ClassAp, ClassScore | ClassAp)
@@ -38,7 +42,7 @@ def per_class(view: View) -> Answer:
         rows.sort(key=lambda row: (row.small, -value_of(row.acc_pmk), -value_of(row.acc_orig), row.name))
         if rows:
             kept, more = _readable(rows, "that lose most", key=_lost)
-            paint = _chart(kept, names, "accuracy", line=0.4)
+            paint = _chart(kept, names, "accuracy")
             findings.append(_finding(model, number, kept, _loses(model, rows) + more, how, paint))
     return findings or Missing("no class has a scored set.")
 
@@ -65,12 +69,8 @@ def detection_class(view: View) -> Answer:
         rows.sort(key=lambda row: (row.small, -value_of(row.ap_pmk), row.name))
         if rows:
             kept, more = _readable(rows, "that lose most", key=_lost)
-            paint = _chart(
-                kept,
-                ("ap_orig: anchors", f"ap_pmk: worst frames (k = {view.results.dataset.k})"),
-                "average precision",
-                line=0.55,
-            )
+            ends = ("ap_orig: anchors", f"ap_pmk: worst frames (k = {view.results.dataset.k})")
+            paint = _chart(kept, ends, "average precision")
             findings.append(_finding(model, number, kept, f"{_most(model, rows)}.{more}", how, paint))
     return findings or Missing("no class has an AP on both anchors and worst frames.")
 
@@ -125,21 +125,17 @@ def _best_and_worst(model: str, rows: Sequence[Row]) -> str:
 
 
 def _dots(rows: Sequence[Row], xlabel: str) -> Paint:
-    def paint(figure: Any, is_narrow: bool) -> None:
-        axes = figure.subplots()
-        for y, row in enumerate(rows):
-            whisker(axes, y, row.headline.orig, GREY if row.small else RIGHT)
-        _class_axis(axes, rows, xlabel, is_narrow=is_narrow)
-
-    return paint
+    marks = [Mark(value=row.headline.orig, colour=GREY if row.small else RIGHT) for row in rows]
+    chart = [ChartRow(label=_label(row), marks=(mark,)) for row, mark in zip(rows, marks, strict=True)]
+    return row_chart(chart, _scale(xlabel), limits=_LIMITS)
 
 
-def _class_axis(axes: Any, rows: Sequence[Row], xlabel: str, *, is_narrow: bool) -> None:
-    labels = [f"{row.name or row.label} ({row.headline.orig.n}{'*' if row.small else ''})" for row in rows]
-    names_on_y(axes, labels, limit=20 if is_narrow else 30)
-    axes.set_xlim(-0.02, 1.02)
-    axes.set_xlabel(xlabel)
-    per_cent(axes, which="x")
+def _label(row: Row) -> str:
+    return f"{row.name or row.label} ({row.headline.orig.n}{'*' if row.small else ''})"
+
+
+def _scale(xlabel: str) -> Scale:
+    return Scale(label=xlabel, low=-0.02, high=1.02)
 
 
 def _finding(model: str, number: int, rows: Sequence[Row], sentence: str, how: str, paint: Paint) -> FigureContent:
@@ -147,30 +143,12 @@ def _finding(model: str, number: int, rows: Sequence[Row], sentence: str, how: s
     return FigureContent(sentence=sentence, how=how, paint=paint, inches=(height, height), choice=model, number=number)
 
 
-def dumbbell(
-    axes: Any, y: int, ends: tuple[Estimate, Estimate], names: tuple[str, str], *, line: float = 1.0,
-    ends_alpha: float | None = None, zorder: float = 3,
-) -> None:  # fmt: skip
-    """Draw a line from one estimate to the other. The first row also adds both estimates to the legend."""
-    orig, worst = ends
-    axes.plot([worst.value, orig.value], [y, y], color=GREY, linewidth=2.6, alpha=0.6 * line, zorder=1)
-    for found, marker, colour, size, name in ((orig, "o", RIGHT, 6.5, names[0]), (worst, "D", WRONG, 5.5, names[1])):
-        axes.plot([found.value], [y], marker=marker, color=colour, alpha=ends_alpha, markersize=size, zorder=zorder,
-                  linestyle="", label=name if y == 0 else None)  # fmt: skip
-
-
-def _chart(rows: Sequence[Row], names: tuple[str, str], xlabel: str, *, line: float) -> Paint:
-    """Draw a dumbbell per class. Small classes are paler, and the `line` is paler than its ends."""
-
-    def paint(figure: Any, is_narrow: bool) -> None:
-        axes = figure.subplots()
-        for y, row in enumerate(rows):
-            pale = {"line": line, "ends_alpha": 0.55} if row.small else {"ends_alpha": 1.0}
-            dumbbell(axes, y, row.headline[:2], names, **pale)
-        _class_axis(axes, rows, xlabel, is_narrow=is_narrow)
-        figure.legend(loc="outside upper left", ncols=1 if is_narrow else 2, handletextpad=0.2, borderaxespad=0.2)
-
-    return paint
+def _chart(rows: Sequence[Row], names: tuple[str, str], xlabel: str) -> Paint:
+    """Draw a dumbbell per class. Small classes are paler."""
+    chart = [
+        dumbbell(_label(row), *(one.value for one in row.headline[:2]), alpha=0.5 if row.small else 1.0) for row in rows
+    ]
+    return row_chart(chart, _scale(xlabel), limits=_LIMITS, keys=dumbbell_keys(*names))
 
 
 def _lost(row: Row) -> float:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.ports import FrameSource, Image, Progress
 from strobe.report.wording import ESTIMATED, called, cause_text, level_text
+
+if TYPE_CHECKING:
+    from PIL.Image import Image as Picture
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +48,13 @@ def picture(image: Image, *, longest: int, quality: int) -> str:
 
     shown = Pictures.fromarray(image)
     shown.thumbnail((longest, longest), Pictures.Resampling.BICUBIC, reducing_gap=3.0)
+    return data_uri(shown, quality=quality, method=3)
+
+
+def data_uri(image: "Picture", *, quality: int, method: int = 4, lossless: bool = False) -> str:
+    """Return the image as a WebP data URI. `method` is the effort from 0 (fast) to 6 (small)."""
     out = io.BytesIO()
-    shown.save(out, "WEBP", quality=quality, method=3)
+    image.save(out, "WEBP", quality=quality, method=method, lossless=lossless)
     return "data:image/webp;base64," + base64.b64encode(out.getvalue()).decode("ascii")
 
 

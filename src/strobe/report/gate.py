@@ -102,9 +102,14 @@ def as_markdown(found: Gate) -> str:
     ]
     rows = [f"| {' | '.join(row)} |" for row in cells]
     lines = [
-        f"### strobe gate: {'passed ✅' if found.passed else 'failed ❌'}", "", _escaped(_about(found)), "",
-        "| | rule | figure [95 % interval] | verdict |", "|---|---|---|---|", *rows,
-    ]  # fmt: skip
+        f"### strobe gate: {'passed ✅' if found.passed else 'failed ❌'}",
+        "",
+        _escaped(_about(found)),
+        "",
+        "| | rule | figure [95 % interval] | verdict |",
+        "|---|---|---|---|",
+        *rows,
+    ]
     lines += [line for caution in found.cautions or () for line in ("", _escaped(_sentence(caution, found)))]
     for change in changes_of(found):
         lines += ["", _escaped(change.sentence())]

@@ -1,16 +1,18 @@
 """Checkpoints over time: the table and the figure."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from strobe.analyses.history import History, HistoryStep
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate
 from strobe.core.tasks import Task
-from strobe.report.drawing import Series, band, per_cent, shares
-from strobe.report.rows import as_csv as rows_as_csv
-from strobe.report.rows import spread
+from strobe.report.charts import set_unit
+from strobe.report.charts_lines import line_through, put_line, shares
 from strobe.report.style import GREY, MUTED, Drawing, colour_of, draw, marker_of
+from strobe.report.tables import as_csv as rows_as_csv
+from strobe.report.tables import spread
 from strobe.report.wording import counted, in_subset, is_known, short, value_of, with_interval
 
 MOST_LABELS = 24
@@ -108,12 +110,23 @@ def as_csv(found: History) -> str:
         named = {"since": one.since, "since_first": one.since_first, "since_best": one.since_best}
         first, *others = (spread(name, found) if found is not None else {} for name, found in named.items())
         rows.append(
-            {"step": one.name, "line": one.line, "run": one.run, "model": one.model, "at": one.at,
-             **{key: value for figure in figures for key, value in figure.items()}, **first,
-             "clearly": one.clearly or "", **others[0], **others[1], "clearly_first": one.clearly_first or "",
-             "clearly_best": one.clearly_best or "", "best": one.best or "",
-             **({"unscored_sets": one.unscored or 0} if unscored else {})}
-        )  # fmt: skip
+            {
+                "step": one.name,
+                "line": one.line,
+                "run": one.run,
+                "model": one.model,
+                "at": one.at,
+                **{key: value for figure in figures for key, value in figure.items()},
+                **first,
+                "clearly": one.clearly or "",
+                **others[0],
+                **others[1],
+                "clearly_first": one.clearly_first or "",
+                "clearly_best": one.clearly_best or "",
+                "best": one.best or "",
+                **({"unscored_sets": one.unscored or 0} if unscored else {}),
+            }
+        )
     return rows_as_csv(rows)
 
 
@@ -122,8 +135,12 @@ def history_drawing(found: History) -> Drawing:
     inches = 3.6 * len({one.task for one in found.steps})
     # Below a narrow figure, every sign needs two lines of the legend.
     signs = sum(len(_marks(list(enumerate(steps)))) for steps in found.lines().values())
-    return draw("history", lambda figure, is_narrow: paint_history(figure, found, is_narrow=is_narrow),
-                wide=(7.4, max(inches, 1.4 + 0.4 * signs)), narrow=(3.9, inches + 0.4 * signs))  # fmt: skip
+    return draw(
+        "history",
+        lambda figure, is_narrow: paint_history(figure, found, is_narrow=is_narrow),
+        wide=(7.4, max(inches, 1.4 + 0.4 * signs)),
+        narrow=(3.9, inches + 0.4 * signs),
+    )
 
 
 def paint_history(figure: Any, found: History, *, is_narrow: bool = False) -> None:
@@ -148,7 +165,7 @@ def paint_history(figure: Any, found: History, *, is_narrow: bool = False) -> No
         axes.set_ylabel(f"{_tested(longest[0])}, k = {found.k}")
         axes.margins(x=0.04)
         shares(axes)
-        per_cent(axes)
+        set_unit(axes)
         if is_narrow:
             axes.legend(loc="upper left", bbox_to_anchor=(0, -0.3), handlelength=1.6)
         else:
@@ -159,26 +176,22 @@ def _line(axes: Any, place: int, steps: Sequence[HistoryStep], line: str) -> Non
     orig, pmk = (f"{line} {name}".strip() for name in (_NAMES[steps[0].task][0], _tested(steps[0])))
     by_flicker = steps[0].flicker is not None
     known = [(x, one) for x, one in enumerate(steps) if is_known(one.tested) and (by_flicker or is_known(one.orig))]
-    xs, colour = [x for x, _ in known], colour_of(place)
     if not by_flicker:
-        axes.plot(
-            xs,
-            [value_of(one.orig) for _, one in known],
-            color=GREY if place == 0 else MUTED,
-            linestyle=(0, (3, 2)),
-            marker=marker_of(place),
-            markersize=3.5,
-            markeredgecolor="none",
-            label=orig,
-        )
-    series = Series(name=pmk, place=place, x=xs, y=[one.tested for _, one in known])
-    band(axes, series)
-    axes.plot(xs, [value_of(one.tested) for _, one in known], color=colour, marker=marker_of(place), label=pmk,
-              markeredgecolor="none")  # fmt: skip
+        anchors = line_through(orig, place, [(x, one.orig) for x, one in known], dashed=marker_of(place))
+        put_line(axes, replace(anchors, colour=GREY if place == 0 else MUTED), has_band=False)
+    put_line(axes, line_through(pmk, place, [(x, one.tested) for x, one in known]))
     for (mark, size, text), marked in _marks(known):
         places = [(x, value_of(one.tested)) for x, one in marked]
-        axes.plot(*zip(*places, strict=True), mark, markersize=size, markerfacecolor="none", markeredgecolor=colour,
-                  markeredgewidth=1.3, clip_on=False, label=text)  # fmt: skip
+        axes.plot(
+            *zip(*places, strict=True),
+            mark,
+            markersize=size,
+            markerfacecolor="none",
+            markeredgecolor=colour_of(place),
+            markeredgewidth=1.3,
+            clip_on=False,
+            label=text,
+        )
 
 
 _Mark = tuple[str, int, str]

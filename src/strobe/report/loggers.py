@@ -39,9 +39,9 @@ class LogPlace:
 def _parsed(text: str) -> tuple[str, str]:
     kind, _, where = text.partition("=")
     if kind not in LOGGERS:
-        raise UnknownName("--log target", kind, LOGGERS, hint="tensorboard[=FOLDER] or wandb[=PROJECT]")
+        raise UnknownName("<<log>> target", kind, LOGGERS, hint="tensorboard[=FOLDER] or wandb[=PROJECT]")
     if "=" in text and not where.strip():
-        raise InvalidValue(f"--log {kind}=: give {LOGGERS[kind]} after the =, or omit the =")
+        raise InvalidValue(f"<<log>> {kind}=: give {LOGGERS[kind]} after the =, or omit the =")
     return kind, where
 
 
@@ -49,7 +49,7 @@ def check_logs(wanted: Sequence[str]) -> None:
     """Raise a StrobeError if a target is unknown or its package is not installed."""
     for text in wanted:
         kind, _ = _parsed(text)
-        require(kind, what=f"--log {kind}", extra=kind)
+        require(kind, what=f"<<log={kind}>>", extra=kind)
 
 
 @contextmanager
@@ -85,7 +85,7 @@ class _Log:
 @contextmanager
 def _tensorboard(where: str, place: LogPlace, progress: Progress) -> Iterator[Send]:  # noqa: ARG001 (all openers')
     """Open an event file in a subfolder of its own, because TensorBoard distinguishes curves by folder."""
-    require("tensorboard", what="--log tensorboard", extra="tensorboard")
+    require("tensorboard", what="<<log=tensorboard>>", extra="tensorboard")
     from tensorboard.compat.proto.event_pb2 import Event
     from tensorboard.compat.proto.summary_pb2 import Summary
     from tensorboard.summary.writer.event_file_writer import EventFileWriter
@@ -94,7 +94,7 @@ def _tensorboard(where: str, place: LogPlace, progress: Progress) -> Iterator[Se
     try:
         writer = EventFileWriter(str(folder))
     except OSError as error:
-        raise StrobeError(f"--log tensorboard: cannot write to {printable(folder)}: {error.strerror}") from error
+        raise StrobeError(f"<<log=tensorboard>>: cannot write to {printable(folder)}: {error.strerror}") from error
 
     def send(values: Mapping[str, float], step: int) -> None:
         found = [Summary.Value(tag=tag, simple_value=value) for tag, value in values.items()]
@@ -117,16 +117,22 @@ def _wandb(where: str, place: LogPlace, progress: Progress) -> Iterator[Send]:
 
     With WANDB_MODE=offline, the run stays on this machine.
     """
-    wandb = require("wandb", what="--log wandb", extra="wandb")
+    wandb = require("wandb", what="<<log=wandb>>", extra="wandb")
     try:
         run = wandb.init(
-            project=where or "strobe", name=place.name, group=place.group, id=place.key, resume="allow",
-            config=dict(place.facts), dir=str(place.home), reinit="create_new",
+            project=where or "strobe",
+            name=place.name,
+            group=place.group,
+            id=place.key,
+            resume="allow",
+            config=dict(place.facts),
+            dir=str(place.home),
+            reinit="create_new",
             settings=wandb.Settings(silent=True, console="off"),
-        )  # fmt: skip
+        )
     except Exception as error:
         raise StrobeError(
-            f"--log wandb: {printable(error, limit=300)}; log in with wandb login, or set WANDB_MODE=offline"
+            f"<<log=wandb>>: {printable(error, limit=300)}; log in with wandb login, or set WANDB_MODE=offline"
         ) from error
     if getattr(run, "url", None):
         progress.note(f"wandb: {run.url}")
@@ -141,7 +147,7 @@ def log_results(wanted: Sequence[str], results: Results, run: Path, progress: Pr
     at step k.
     """
     dataset = results.dataset
-    for name, model in results.models.items() if wanted else ():
+    for name, model in results.models.items():
         facts = {"dataset": dataset.name, "digest": dataset.digest, "k": dataset.k, "n_sets": dataset.n_sets}
         left_out = {"unlabelled_sets": dataset.unlabelled_sets, "sets_without_votes": dataset.sets_without_votes}
         left_out |= {"unscored_sets": model.unscored.sets}

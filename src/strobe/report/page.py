@@ -15,23 +15,23 @@ from strobe.analyses.variants_view import overall
 from strobe.core.answers import Answers, ClassAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import expect, printable
-from strobe.core.files import read_json, write_bytes, write_text
-from strobe.core.inside import inside
+from strobe.core.files import inside, read_json, write_bytes, write_text
 from strobe.core.late import installed_version, require
 from strobe.core.ports import FrameSource, Progress, Silent
 from strobe.core.tasks import Task
 from strobe.report import story
+from strobe.report.brief import brief
 from strobe.report.drawing import Figure
 from strobe.report.gallery import Gallery, as_script, build
-from strobe.report.gallery_words import example, gallery_words
 from strobe.report.headline import headline
-from strobe.report.story import explained, glossary
-from strobe.report.studies import STUDIES, applying, decided, studies
-from strobe.report.study import PageInput
+from strobe.report.pdf import Paper, chromium, print_pdf
+from strobe.report.story import examples, explained, gallery_words, glossary
+from strobe.report.study import STUDIES, PageInput, applying, decided, studies
 from strobe.report.style import LIGHT
 from strobe.report.view import MOST_SHOWN, View, count_sources, in_short_names
 from strobe.report.wording import p_text, plain_number
 
+_BRIEF_EXAMPLES = 3
 FEW_FAILURES = 3
 """The largest number of failed models in an open list. A longer list is collapsed."""
 MANY_DETAILS = 12
@@ -55,7 +55,8 @@ class PageOptions:
     `gallery_sets` sets. Its images have at most `picture_px` pixels on their longest side, and `max_megabytes` limits
     their total size. With None, the limit is 11 megabytes. With more than 40 models, whose tables are long, it is 7
     megabytes, and the page stays below 10 megabytes. `raw_names` may give the model's own best class for every frame
-    (before projection). `change` names two models as before and after.
+    (before projection). `change` names two models as before and after. With `paper`, the report is also printed to
+    report.pdf on paper of this size.
     """
 
     gallery_sets: int = 36
@@ -65,6 +66,7 @@ class PageOptions:
     raw_names: Mapping[str, Sequence[str]] = field(default_factory=dict)
     show: Sequence[str] = ()
     change: tuple[str, str] | None = None
+    paper: Paper | None = None
 
     def __post_init__(self) -> None:
         expect(self.gallery_sets >= 0, "gallery_sets", ">= 0", self.gallery_sets)
@@ -100,15 +102,20 @@ def write_report(
     Without a source, the gallery shows only answers. `all_sets` is the dataset with the sets that have no label.
     """
     options, progress = options or PageOptions(), progress or Silent()
-    jinja2 = require("jinja2", what="the report", extra="report")
+    require("jinja2", what="the report", extra="report")  # before figures are drawn
+    if options.paper is not None:
+        chromium()
     results, names = in_short_names(results)
     if names:
         answers = {names.get(name, name): replace(one, model=names.get(name, name)) for name, one in answers.items()}
         options = options.renamed(names)
     view = View(
-        results=results, show=options.show, by_kind=count_sources(dataset), change=options.change,
+        results=results,
+        show=options.show,
+        by_kind=count_sources(dataset),
+        change=options.change,
         whole={short: name for name, short in names.items()},
-    )  # fmt: skip
+    )
     for problem in STUDIES.problems():
         progress.note(problem)
     with progress.task("figures", None) as advance:
@@ -142,14 +149,15 @@ def write_report(
     )
     if gallery.unreadable:
         progress.note(f"report: {gallery.unreadable} frames of the gallery could not be read: {gallery.first_problem}")
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("strobe.report", "assets"), autoescape=True, trim_blocks=True, lstrip_blocks=True
-    )
-    text = environment.get_template("report.html.j2").render(
-        **_context(run, view, dataset, choice, gallery, options), figures=figures, chapters=chapters
-    )
+    content = _context(run, view, dataset, choice, gallery, options)
+    content |= {"figures": figures, "chapters": chapters, "brief": None}
     path = run / "report.html"
-    write_text(path, text)
+    write_text(path, render("report.html.j2", content, scripts=SCRIPTS))
+    if options.paper is not None:
+        shown = examples(choice, gallery, most=_BRIEF_EXAMPLES)
+        content["brief"] = brief(view, figures, shown, paper=options.paper)
+        with progress.task("PDF", None):
+            print_pdf(render("report.html.j2", content, scripts=SCRIPTS), run / "report.pdf")
     return path
 
 
@@ -196,10 +204,6 @@ def _remove_stale(folder: Path, drawn: set[str]) -> None:
             path.unlink()
 
 
-def _asset(name: str) -> str:
-    return (resources.files("strobe.report") / "assets" / name).read_text(encoding="utf-8")
-
-
 def _context(
     run: Path,
     view: View,
@@ -208,7 +212,6 @@ def _context(
     gallery: Gallery,
     options: PageOptions,
 ) -> dict[str, object]:
-    script = "\n".join(map(_asset, SCRIPTS))
     about = read_json(path) if (path := inside(run, "run.json")).is_file() else {}
     about = about if isinstance(about, Mapping) else {}
     head, lede = story.lead(view)
@@ -218,13 +221,7 @@ def _context(
     shared = {name: value for study in applying(view) for name, value in study.content(view).items()}
     return shared | {
         "title": f"{info.name}: {subtitle} · strobe",
-        "css": _asset("report.css"),
-        "js": script,
-        # The page may run only this script, so names of classes or videos cannot inject another.
-        "script_hash": base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii"),
-        "icon": base64.b64encode(_asset("icon.svg").encode("utf-8")).decode("ascii"),
         "light": as_script(LIGHT),
-        "version": installed_version() or "(not installed)",
         "made_at": printable(about.get("at") or "").replace("T", " ").replace("+00:00", " UTC"),
         "parts": _ENDS.split,
         "lead": head,
@@ -242,7 +239,7 @@ def _context(
         "many_details": MANY_DETAILS,
         "words": view.words,
         "only_detectors": bool(view.detectors) and not view.classifiers,
-        "example": None if view.words.is_still else example(choice, gallery),
+        "example": None if view.words.is_still else next(iter(examples(choice, gallery, most=1)), None),
         "gallery": gallery_words(choice, gallery, dataset, view, limit=options.gallery_sets),
         "gallery_json": as_script(gallery.data),
         "comparison": pairs,
@@ -252,8 +249,35 @@ def _context(
         "compared": story.compared(view, left_out),
         "facts": story.facts(view, about),
         "details": story.run_details(view, about),
-        "number": lambda value, digits: f"{value:z.{digits}f}".replace("-", "−"),  # z: no minus sign before zero
         "plain": plain_number,
-        "printable": printable,
         "p_text": p_text,
     }
+
+
+def asset(name: str) -> str:
+    """Return the text of a file in report/assets."""
+    return (resources.files("strobe.report") / "assets" / name).read_text(encoding="utf-8")
+
+
+def render(template: str, content: Mapping[str, object], *, scripts: Sequence[str]) -> str:
+    """Return the page of a template of report/assets, filled with `content`.
+
+    `scripts` run in this order. The page may run only these scripts, so names of classes or videos cannot inject
+    another.
+    """
+    jinja2 = require("jinja2", what="the report", extra="report")
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("strobe.report", "assets"), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    script = "\n".join(map(asset, scripts))
+    shared = {
+        "css": asset("report.css"),
+        "js": script,
+        "script_hash": base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii"),
+        "icon": base64.b64encode(asset("icon.svg").encode("utf-8")).decode("ascii"),
+        "version": installed_version() or "(not installed)",
+        "number": lambda value, digits: f"{value:z.{digits}f}".replace("-", "−"),  # z: no minus sign before zero
+        "printable": printable,
+    }
+    text: str = environment.get_template(template).render(**shared, **content)
+    return text

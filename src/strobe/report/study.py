@@ -2,25 +2,28 @@
 
 `score` calls `collector`, which adds to the results. The code that writes the tables, the terminal output and the page
 calls the other methods. Every method has a default that adds nothing, so a study defines only the parts it has.
-docs/plugins.md has an example.
+docs/plugins.md has an example. `STUDIES` lists the studies; installed packages may add more.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from strobe.analyses.model_results import ModelResult
 from strobe.core.answers import Answers
 from strobe.core.dataset import Dataset
+from strobe.core.late import Registry
 from strobe.core.ports import FrameSource
 from strobe.core.tasks import Task
-from strobe.report.view import Lines, View
+from strobe.report.view import Lines, Table, View
 
 if TYPE_CHECKING:
     from strobe.analyses.scoring import Collector, Scoring
     from strobe.report.drawing import Figure, FigureSpec
-    from strobe.report.rows import Table
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,3 +131,46 @@ class Study:
     def content(self, view: View) -> Mapping[str, object]:
         """Return further variables for the page's shared sections."""
         return {}
+
+
+STUDIES: Registry[Study] = Registry(
+    "strobe.studies",
+    Study,
+    "study",
+    {
+        "temporal": "strobe.studies.temporal.study:TEMPORAL",
+        "unlabelled": "strobe.studies.unlabelled.study:UNLABELLED",
+        "detection": "strobe.studies.detection.study:DETECTION",
+        "trainings": "strobe.studies.trainings.study:TRAININGS",
+        "review": "strobe.studies.review.study:REVIEW",
+        "stills": "strobe.studies.stills.study:STILLS",
+        "generator": "strobe.studies.generator.study:GENERATOR",
+        "background": "strobe.studies.background.study:BACKGROUND",
+        "variants": "strobe.studies.variants.study:VARIANTS",
+        "people": "strobe.studies.people.study:PEOPLE",
+    },
+)
+"""Every study by name, in the order in which the terminal and the page show them."""
+
+
+@cache
+def studies() -> tuple[Study, ...]:
+    """Return every study that can be imported. `STUDIES.problems()` has a line for each study that cannot."""
+    return tuple(STUDIES.working().values())
+
+
+def applying(view: View) -> list[Study]:
+    """Return the studies that apply to these results."""
+    return [study for study in studies() if study.applies(view)]
+
+
+def decided(view: View, ask: Callable[[Study], T | None]) -> T | None:
+    """Return the first answer that is not None, from the studies that apply, the highest precedence first."""
+    ordered = sorted(applying(view), key=lambda study: -study.decides)
+    return next((found for study in ordered if (found := ask(study)) is not None), None)
+
+
+@cache
+def tables() -> Mapping[str, Callable[[View], Table]]:
+    """Return every table by the name of its file under `tables/`. A plugin cannot replace a table of strobe's own."""
+    return {name: make for study in reversed(studies()) for name, make in study.tables.items()}

@@ -205,6 +205,11 @@ def sources(n: int, by_kind: Mapping[str, int] | None = None, kinds: Sequence[st
 
 
 M = TypeVar("M", bound=ModelResult)
+Cell = str | float | bool | None
+Row = dict[str, Cell]
+Table = list[Row]
+"""A table of results: its rows, each with its cells by column."""
+
 Lines = tuple[str, list[str], list[list[str]], list[str]]
 """A table of plain text: title, column names, rows, and notes below."""
 
@@ -280,9 +285,13 @@ class View:
         """The terms for the dataset of these results."""
         data = self.results.dataset
         return Subject(
-            axis=data.axis, reviewed=data.reviewed, k=data.k, kinds=data.kinds or (), varied=bool(self.variants),
+            axis=data.axis,
+            reviewed=data.reviewed,
+            k=data.k,
+            kinds=data.kinds or (),
+            varied=bool(self.variants),
             doubted=bool(self.doubts),
-        )  # fmt: skip
+        )
 
     @property
     def is_temporal(self) -> bool:

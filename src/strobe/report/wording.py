@@ -216,9 +216,15 @@ def better_first(row: Comparison) -> Comparison:
         return row
     low, high = (None if end is None else -end for end in (found.high, found.low))
     return replace(
-        row, a=row.b, b=row.a, only_a=row.only_b, only_b=row.only_a, sets_only_a=row.sets_only_b,
-        sets_only_b=row.sets_only_a, difference=replace(found, value=-found.value, low=low, high=high),
-    )  # fmt: skip
+        row,
+        a=row.b,
+        b=row.a,
+        only_a=row.only_b,
+        only_b=row.only_a,
+        sets_only_a=row.sets_only_b,
+        sets_only_b=row.sets_only_a,
+        difference=replace(found, value=-found.value, low=low, high=high),
+    )
 
 
 _AXES = {"epsilon": "ε"}

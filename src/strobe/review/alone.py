@@ -17,8 +17,6 @@ from strobe.review.log import LATEST, AnswerLog, round_of, say_latest
 from strobe.review.plan import ReviewTask
 from strobe.review.rows import record_of, row_of
 
-__all__ = ["SingleImageQuestion"]
-
 
 class SingleImageQuestion:
     """The parts that questions about one image share. Each image has at most one task."""

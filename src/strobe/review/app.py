@@ -27,8 +27,6 @@ from strobe.review.service import TYPES, Access, Service
 from strobe.review.sessions import ABSOLUTE
 from strobe.review.store import Store
 
-__all__ = ["Access", "make_app"]
-
 _LOG = logging.getLogger("strobe.review")
 
 RowNumber = Annotated[int, Query(ge=0, le=2**63 - 1)]
@@ -134,9 +132,14 @@ def _add_session(app: FastAPI, server: Service) -> None:
         secret = await server.enter(server.sessions.open, person)
         answer = JSONResponse({"name": person.name, "role": person.role})
         answer.set_cookie(
-            server.cookie, secret, httponly=True, samesite="strict", path="/", max_age=int(ABSOLUTE.total_seconds()),
+            server.cookie,
+            secret,
+            httponly=True,
+            samesite="strict",
+            path="/",
+            max_age=int(ABSOLUTE.total_seconds()),
             secure=access.address.url.startswith("https:"),
-        )  # fmt: skip
+        )
         return answer
 
     @app.post("/api/logout")

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 
 from starlette.exceptions import HTTPException
 
-__all__ = ["Attempts"]
-
 FREE, LONGEST_S = 5, 60.0
 """The number of consecutive failures without a wait, per account and address, and the longest wait in seconds.
 

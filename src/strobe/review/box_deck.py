@@ -15,8 +15,6 @@ from strobe.review.question import Deck
 from strobe.review.requests import BoxDecision
 from strobe.review.store import Store
 
-__all__ = ["BoxDeck"]
-
 
 class BoxDeck(Deck):
     """Makes cards from a dataset's images, and answers from the page's input."""

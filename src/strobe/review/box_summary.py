@@ -11,8 +11,6 @@ from strobe.core.dataset import Dataset
 from strobe.core.people import BoxAnswer, latest_answers
 from strobe.review.conduct import Conduct
 
-__all__ = ["asked_pictures", "summarise_boxes"]
-
 
 def asked_pictures(dataset: Dataset) -> dict[str, str]:
     """Return the images that people are asked about: each labelled anchor, with the id of one of its sets."""

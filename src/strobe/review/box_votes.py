@@ -12,8 +12,6 @@ from strobe.core.people import BoxAnswer
 from strobe.review.names import Spellings, checked_note
 from strobe.review.votes import ImportedAnswers, NameLookup, Turns, moment_of, picture_rows, seconds_of
 
-__all__ = ["read_boxes"]
-
 _SIDES = ("x0", "y0", "x1", "y1")
 _COLUMNS = ("annotator", "frame", "label", *_SIDES, "decision", "reason", "stage", "seconds", "note", "at")
 

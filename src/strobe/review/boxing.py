@@ -25,8 +25,6 @@ from strobe.review.plan import ReviewTask, task_name
 from strobe.review.store import Store
 from strobe.review.votes import ImportedAnswers
 
-__all__ = ["BoxQuestion"]
-
 
 class BoxQuestion(SingleImageQuestion):
     """The question of where an image's object is.
@@ -56,11 +54,15 @@ class BoxQuestion(SingleImageQuestion):
         order = np.random.Generator(np.random.PCG64(settings.seed)).permutation(len(anchors)).tolist()
         return [
             ReviewTask(
-                task_id=task_name(secret, "box", frame), kind=self.real, position=position, set_id=set_id,
-                frame_id=frame, question=self.name,
+                task_id=task_name(secret, "box", frame),
+                kind=self.real,
+                position=position,
+                set_id=set_id,
+                frame_id=frame,
+                question=self.name,
             )
             for position, (frame, set_id) in zip(order, sorted(anchors.items()), strict=True)
-        ]  # fmt: skip
+        ]
 
     def stage(self, _task: ReviewTask) -> str:
         """Return `draw`, the stage of round one."""

@@ -6,11 +6,9 @@ from typing import Literal
 
 from strobe.core.codec import LEFT_OUT, decode
 from strobe.core.errors import InvalidValue, expect
-from strobe.core.files import read_json
-from strobe.core.inside import inside
+from strobe.core.files import inside, read_json
+from strobe.core.options import check_options, option
 from strobe.core.records import Verdict
-
-__all__ = ["AT_ONCE", "HINTS", "Conduct", "Example", "ReviewOptions", "exported_conduct"]
 
 AT_ONCE = ("pair", "set")
 """What one page of pairs can show: one pair, or all pairs of a set."""
@@ -31,43 +29,93 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ServeOptions:
+    """The address and the people. Without a token or invited names, the server is reachable only from this machine."""
+
+    db: str | None = option(
+        None,
+        "Database of the answers: postgresql://user@host/name. Default: DATASET/review.sqlite.",
+        metavar="URL",
+        envvar="STROBE_REVIEW_DB",
+    )
+    host: str = option("127.0.0.1", "Address to listen on.")
+    port: int = option(8321, "Port. 0 chooses a free one.", least=0, most=65535)
+    public_url: str | None = option(
+        None, "The address that people open, if it differs from host and port.", metavar="URL"
+    )
+    token: str | None = option(
+        None,
+        "Shared secret that people enter to join. Prefer the environment variable.",
+        envvar="STROBE_REVIEW_TOKEN",
+    )
+    invite: tuple[str, ...] = option((), "Print a personal link for this annotator. May be repeated.", metavar="NAME")
+    observers: tuple[str, ...] = option(
+        (), "Print a read-only link for this person. May be repeated.", flag="--observer", metavar="NAME"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewOptions:
     """Settings of a review. The settings may change between two starts of the server without any loss.
 
-    `votes` is the number of annotators per task in round one. `controls` is the share of hidden controls. `labels` adds
-    a label stage before the pairs. `verify` adds round two, with earlier votes shown or hidden. For names only:
-    `limit_s` is the time in which a person sees and answers an image, and `practice` is the number of practice images
-    for each person. For boxes only: `agree` is the IoU below which two boxes need round two. For pairs only: `at_once`
-    is what a page of round one shows, `hints` is when people see hints, and `examples` are the pairs that people
-    practise on first. `goal` is each person's daily number of answers, and `guidelines` is the project's text.
+    For names only: `limit_s` and `practice`. For boxes only: `agree`. For pairs only: `at_once`, `hints` and
+    `examples`, the pairs that people practise on first. `guidelines` is the project's text. `sample` is a
+    digest of the sets that people are asked about, if these are a sample.
     """
 
-    votes: int = 1
-    seed: int = 0
+    votes: int = option(1, "Annotators per pair or image in the first round.", least=1)
+    labels: bool = option(False, "Start with a label stage, in which people add or remove labels of each anchor.")
+    verify: bool = option(True, "Second round: everyone sees doubtful pairs, or boxes that differ.")
+    show_votes: bool = option(False, "Show earlier votes or boxes in the second round.")
+    agree: float | None = option(
+        None,
+        "IoU below which two boxes differ. Default: 0.7.",
+        metavar="IOU",
+        least=0,
+        most=1,
+        above=True,
+        rule="an overlap above 0, up to 1",
+        metadata=LEFT_OUT,
+    )
+    controls: float = option(
+        0.04, "Share of hidden control questions.", least=0, most=0.5, rule="a share from 0 to 0.5"
+    )
     lease_s: float = 600.0
-    controls: float = 0.04
-    labels: bool = False
-    verify: bool = True
-    show_votes: bool = False
-    limit_s: float | None = field(default=None, metadata=LEFT_OUT)
-    practice: int | None = field(default=None, metadata=LEFT_OUT)
-    agree: float | None = field(default=None, metadata=LEFT_OUT)
-    at_once: Literal["pair", "set"] = "pair"
-    hints: Literal["after", "before", "never"] = "after"
+    limit_s: float | None = option(
+        None,
+        "Seconds that an image is shown and can be named.",
+        flag="--limit",
+        metavar="SECONDS",
+        least=0,
+        above=True,
+        rule="more than 0 seconds",
+        metadata=LEFT_OUT,
+    )
+    practice: int | None = option(
+        None,
+        "Number of images or pairs to practise on, with the answers. Default: 5 images (at most a quarter of the "
+        "groups), or the pairs of --examples.",
+        metavar="N",
+        least=0,
+        metadata=LEFT_OUT,
+    )
+    at_once: Literal["pair", "set"] = option(
+        "pair", "pair: one pair at a time. set: a whole set, in which all frames are similar except those you mark."
+    )
+    hints: Literal["after", "before", "never"] = option(
+        "after", "When people see the hints of a pair, if the dataset has hints."
+    )
+    goal: int | None = option(None, "Daily goal of answers per person.", metavar="N", least=1, metadata=LEFT_OUT)
+    seed: int = 0
     examples: tuple[Example, ...] = ()
-    goal: int | None = field(default=None, metadata=LEFT_OUT)
     guidelines: str | None = field(default=None, metadata=LEFT_OUT)
+    sample: str | None = field(default=None, metadata=LEFT_OUT)
 
     def __post_init__(self) -> None:
-        expect(self.votes >= 1, "votes", ">= 1", self.votes)
+        check_options(self)
         expect(self.lease_s > 0, "lease", "more than 0 seconds", self.lease_s)
-        expect(0 <= self.controls <= 0.5, "controls", "a share from 0 to 0.5", self.controls)
-        expect(self.limit_s is None or self.limit_s > 0, "limit", "more than 0 seconds", self.limit_s)
-        expect(self.practice is None or self.practice >= 0, "practice", ">= 0", self.practice)
-        expect(self.goal is None or self.goal >= 1, "goal", ">= 1", self.goal)
         expect(self.at_once in AT_ONCE, "at_once", f"one of {', '.join(AT_ONCE)}", self.at_once)
         expect(self.hints in HINTS, "hints", f"one of {', '.join(HINTS)}", self.hints)
-        expect(self.agree is None or 0 < self.agree <= 1, "agree", "an overlap above 0, up to 1", self.agree)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

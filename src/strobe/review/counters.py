@@ -16,8 +16,6 @@ from strobe.review.database import Statement, execute, execute_all
 from strobe.review.log import LATEST, AnswerLog, round_of, say_latest
 from strobe.review.rows import row_of
 
-__all__ = ["VERDICTS", "follow", "rebuild"]
-
 VERDICTS = AnswerLog(
     table="verdicts",
     record=Verdict,

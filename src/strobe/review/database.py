@@ -19,8 +19,6 @@ from strobe.core.errors import StrobeError, printable
 from strobe.core.late import require
 from strobe.review.schema import migrate
 
-__all__ = ["Database", "Statement", "StatementResult", "execute", "execute_all", "fill", "meta", "roomy", "set_meta"]
-
 Statement = tuple[str, Mapping[str, Any]]
 """A statement and its values."""
 
@@ -146,17 +144,17 @@ def _checked(url: str) -> URL:
         backend = parsed.get_backend_name()
     except (ArgumentError, NoSuchModuleError, ValueError) as error:
         # The text may contain a password, so it is not repeated.
-        raise StrobeError("--db: expected postgresql://user@host/name or sqlite:///file") from error
+        raise StrobeError("<<db>>: expected postgresql://user@host/name or sqlite:///file") from error
     if backend in ("postgresql", "postgres"):
         return parsed.set(drivername="postgresql+psycopg")
     if backend != "sqlite":
-        raise StrobeError(f"--db: {printable(backend)} is not supported; use postgresql:// or sqlite:///")
+        raise StrobeError(f"<<db>>: {printable(backend)} is not supported; use postgresql:// or sqlite:///")
     if not parsed.database or parsed.database == ":memory:":
-        raise StrobeError("--db: an SQLite store needs a file, e.g. sqlite:///review.sqlite")
+        raise StrobeError("<<db>>: an SQLite store needs a file, e.g. sqlite:///review.sqlite")
     if not Path(parsed.database).absolute().parent.is_dir():
-        raise StrobeError(f"--db: the folder of {printable(parsed.database)} does not exist")
+        raise StrobeError(f"<<db>>: the folder of {printable(parsed.database)} does not exist")
     if parsed.query:
-        raise StrobeError("--db: an SQLite store takes no options after its file")
+        raise StrobeError("<<db>>: an SQLite store takes no options after its file")
     return parsed
 
 

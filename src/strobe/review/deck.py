@@ -16,8 +16,6 @@ from strobe.review.question import Deck
 from strobe.review.requests import Decision, JointVote
 from strobe.review.store import Store
 
-__all__ = ["PairDeck"]
-
 
 class PairDeck(Deck):
     """Makes cards from a dataset's pairs or sets, and votes from the page's input."""

@@ -10,8 +10,6 @@ from strobe.review.conduct import Example
 from strobe.review.plan import strangers
 from strobe.review.votes import read_votes
 
-__all__ = ["plain_examples", "read_examples"]
-
 MOST = 40
 """The largest number of practice pairs."""
 

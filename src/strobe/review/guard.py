@@ -13,8 +13,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from strobe.core.errors import StrobeError, printable
 
-__all__ = ["Guard", "RateLimit", "ServerAddress"]
-
 MAX_BODY = 256 * 1024
 """The largest request body in bytes. A decision is well under a kilobyte."""
 
@@ -60,7 +58,7 @@ class ServerAddress:
             urls.append(_checked_url(public_url))
         elif host in ("0.0.0.0", "::", ""):  # noqa: S104 (compared, not bound)
             raise StrobeError(
-                "a server on all interfaces needs --public-url http://NAME:PORT, the address people will type: "
+                "a server on all interfaces needs <<public_url=http://NAME:PORT>>, the address people will type: "
                 "requests for any other Host are refused"
             )
         if is_loopback(host):
@@ -92,7 +90,7 @@ def _checked_url(public_url: str) -> str:
         # The part before the @ may contain a password, so it is not shown.
         shown = printable(public_url.rsplit("@", 1)[-1])
         raise StrobeError(
-            "--public-url: expected https://name[:port] with a port from 1 to 65535, without user, path or query, "
+            "<<public_url>>: expected https://name[:port] with a port from 1 to 65535, without user, path or query, "
             f"got {shown!r}"
         )
     return f"{parts.scheme}://{_in_url(name)}" + ("" if port is None else f":{port}")

@@ -2,8 +2,6 @@
 
 from strobe.core.tables import Hints
 
-__all__ = ["hints_of"]
-
 CUT, BLUR, MOTION, EXPOSURE = 0.35, 1.0, 3.0, 0.1
 """The smallest values worth a hint.
 

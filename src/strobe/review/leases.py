@@ -16,8 +16,6 @@ from strobe.review.plan import ReviewTask
 from strobe.review.rows import Answer, record_of, row_of
 from strobe.review.store import Store
 
-__all__ = ["MOST_HELD", "ask", "expect_asked", "expire", "held", "hold", "release"]
-
 MOST_HELD = {"pair": 24, "set": 6}
 """How many pages one person may hold in all their tabs, for each value of `ReviewOptions.at_once`."""
 

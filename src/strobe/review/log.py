@@ -11,8 +11,6 @@ from strobe.review.database import execute
 from strobe.review.moments import NO_TIME, just_after
 from strobe.review.rows import columns, record_of, row_of
 
-__all__ = ["LATEST", "AnswerLog", "Conflict", "NotAsked", "round_of", "say_latest"]
-
 
 class Conflict(StrobeError):
     """The same answer id arrived with different content."""

@@ -2,8 +2,6 @@
 
 from datetime import UTC, datetime
 
-__all__ = ["NO_TIME", "just_after", "moment_text", "timestamp"]
-
 NO_TIME = "1970-01-01T00:00:00.000000Z"
 """The time given to an imported vote that has none.
 

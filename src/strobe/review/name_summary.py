@@ -11,13 +11,12 @@ from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.voting import LEAST_SECONDS, against
 from strobe.core.codec import encode
 from strobe.core.dataset import Dataset
+from strobe.core.derivation import with_names
 from strobe.core.estimate import Estimate
-from strobe.core.people import SAID, NameAnswer, latest_answers
+from strobe.core.people import LABEL, SAID, NameAnswer, latest_answers
 from strobe.metrics.intervals import clopper_pearson
 from strobe.review.conduct import Conduct
 from strobe.studies.people.score import people_results
-
-__all__ = ["summarise"]
 
 ASIDE = (PRACTICE, CONTROL)
 """The conditions of practice and control images. Results exclude these images."""
@@ -54,12 +53,25 @@ def summarise(
         ],
         "scores": _scores(dataset, answers),
         "seconds": _seconds(answer.seconds for answer in real),
+        **_labelled(dataset, answers, shown),
         "conduct": encode(conduct),
     }
 
 
+def _labelled(dataset: Dataset, answers: Sequence[NameAnswer], shown: Mapping[str, str]) -> dict[str, Any]:
+    """Return how many of the sampled sets have a label now, if a sample of sets is named."""
+    if LABEL not in shown.values():
+        return {}
+    named = with_names(replace(dataset, names=tuple(answers)))
+    anchors = zip(named.frame_ids(named.sets.anchor_frame), named.labelled.tolist(), strict=True)
+    return {"labels": {"asked": len(shown), "labelled": sum(frame in shown and has for frame, has in anchors)}}
+
+
 def _scores(dataset: Dataset, answers: Sequence[NameAnswer]) -> list[dict[str, Any]]:
     """Return how often people are right and how often they agree, by condition. Results have the overall figures."""
+    answers = [answer for answer in answers if answer.condition != LABEL]
+    if not answers:
+        return []
     found = people_results(NamingTable.of(replace(dataset, names=tuple(answers))), {}, ScoreOptions())
     return [
         {
@@ -85,9 +97,13 @@ def _person(dataset: Dataset, name: str, latest: Sequence[NameAnswer]) -> dict[s
 def _against(dataset: Dataset, name: str, latest: Sequence[NameAnswer]) -> list[str]:
     timed = [answer.seconds for answer in latest if answer.seconds is not None and answer.condition != PRACTICE]
     return against(
-        name, _right(dataset, latest), quick=sum(seconds < LEAST_SECONDS for seconds in timed), timed=len(timed),
-        what="images", limit_s=LEAST_SECONDS,
-    )  # fmt: skip
+        name,
+        _right(dataset, latest),
+        quick=sum(seconds < LEAST_SECONDS for seconds in timed),
+        timed=len(timed),
+        what="images",
+        limit_s=LEAST_SECONDS,
+    )
 
 
 def _said(answers: Iterable[NameAnswer]) -> dict[str, int]:

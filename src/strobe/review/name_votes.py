@@ -11,8 +11,6 @@ from strobe.core.people import SAID, NameAnswer
 from strobe.review.names import Spellings, checked_note
 from strobe.review.votes import ImportedAnswers, NameLookup, Turns, moment_of, picture_rows, seconds_of
 
-__all__ = ["read_names"]
-
 _COLUMNS = ("annotator", "frame", "label", "said", "condition", "seconds", "note", "at")
 
 

@@ -6,8 +6,6 @@ from collections.abc import Iterable
 
 from strobe.core.errors import InvalidValue, printable
 
-__all__ = ["MAX_NOTE", "Spellings", "checked_name", "checked_note"]
-
 MAX_NOTE = 1000
 _NAME = re.compile(r"[\w][\w .'’\-]{0,39}")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")

@@ -15,7 +15,7 @@ from strobe.analyses.naming import CONTROL, MEMBER, PRACTICE
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, expect
 from strobe.core.labels import other_names
-from strobe.core.people import NameAnswer
+from strobe.core.people import LABEL, NameAnswer, questions_of
 from strobe.core.variants import ANCHOR, NO_VARIANT
 from strobe.review.alone import SingleImageQuestion
 from strobe.review.conduct import Conduct, ReviewOptions
@@ -29,8 +29,6 @@ from strobe.review.question import Deck
 from strobe.review.requests import NameDecision
 from strobe.review.store import Store
 from strobe.review.votes import ImportedAnswers
-
-__all__ = ["NameQuestion", "ShownImage", "shown"]
 
 N_PRACTICE = 5
 """The default number of practice images per person. It is at most a quarter of the groups."""
@@ -82,6 +80,13 @@ def shown(dataset: Dataset) -> list[ShownImage]:
     ]
 
 
+def sampled_anchors(dataset: Dataset, purpose: str) -> dict[str, str]:
+    """Return the anchors of the sets that were drawn for a purpose and their sets, in the order of the questions."""
+    drawn = questions_of(dataset.samples, purpose)
+    anchors = dict(zip(dataset.sets.set_id.tolist(), dataset.frame_ids(dataset.sets.anchor_frame), strict=True))
+    return {anchors[name]: name for name in drawn if name in anchors}
+
+
 def set_aside(pictures: Sequence[ShownImage], settings: ReviewOptions) -> dict[str, str]:
     """Return the images that are reserved, and so not part of the study: the use (practice or control) by `kin`."""
     kins = sorted({one.kin for one in pictures})
@@ -107,7 +112,23 @@ class NameQuestion(SingleImageQuestion):
     first = (PRACTICE,)
 
     def plan(self, dataset: Dataset, settings: ReviewOptions, *, secret: bytes) -> list[ReviewTask]:
-        """Return a task for every image. From reserved groups, only the anchor gets a task."""
+        """Return a task for every image. From reserved groups, only the anchor gets a task.
+
+        If a sample of sets was drawn to be named, only the anchors of these sets get a task, in the sample's order.
+        """
+        if sampled := sampled_anchors(dataset, "name"):
+            return [
+                ReviewTask(
+                    task_id=task_name(secret, "name", frame),
+                    kind=self.real,
+                    position=position,
+                    set_id="",
+                    frame_id=frame,
+                    question="name",
+                    condition=LABEL,
+                )
+                for position, frame in enumerate(sampled)
+            ]
         pictures = sorted(shown(dataset), key=lambda one: one.frame_id)
         aside = set_aside(pictures, settings)
         rng = np.random.Generator(np.random.PCG64([settings.seed, 1]))
@@ -145,12 +166,16 @@ class NameQuestion(SingleImageQuestion):
 
     def read(self, path: Path, dataset: Dataset, *, annotator: str, known: Iterable[str]) -> ImportedAnswers:
         """Read answers given elsewhere."""
-        return read_names(path, dataset, {one.frame_id: one.condition for one in shown(dataset)}, annotator, known)
+        sampled = dict.fromkeys(sampled_anchors(dataset, "name"), LABEL)
+        asked = sampled or {one.frame_id: one.condition for one in shown(dataset)}
+        return read_names(path, dataset, asked, annotator, known)
 
     def summarise(self, dataset: Dataset, answers: Sequence[NameAnswer], conduct: Conduct | None) -> dict[str, Any]:
         """Return progress, controls, people and pace."""
         from strobe.review.name_summary import summarise  # imported late: a server starts without SciPy
 
+        if sampled := sampled_anchors(dataset, "name"):
+            return summarise(dataset, answers, conduct, dict.fromkeys(sampled, LABEL))
         pictures = shown(dataset)
         aside = {} if conduct is None else set_aside(pictures, conduct.settings)
         study = {one.frame_id: one.condition for one in pictures if one.kin not in aside}

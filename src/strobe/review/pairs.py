@@ -19,8 +19,6 @@ from strobe.review.rows import record_of
 from strobe.review.store import Store
 from strobe.review.votes import ImportedAnswers, read_votes
 
-__all__ = ["PairQuestion"]
-
 MOST_AT_ONCE = 40
 """The largest number of pairs per page. The rest of a larger set gets its own page."""
 

@@ -9,8 +9,6 @@ from strobe.core.derivation import Derivation, is_clean
 from strobe.core.records import Verdict
 from strobe.review.conduct import Conduct
 
-__all__ = ["pending"]
-
 
 def pending(
     dataset: Dataset, verdicts: Sequence[Verdict], derivation: Derivation | None, conduct: Conduct | None

@@ -10,8 +10,6 @@ from strobe.review.moments import timestamp
 from strobe.review.names import Spellings, checked_name
 from strobe.review.store import Store
 
-__all__ = ["People", "Person", "Role"]
-
 Role = Literal["annotator", "observer", "admin"]
 
 

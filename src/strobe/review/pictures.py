@@ -12,8 +12,6 @@ from strobe.core.dataset import Dataset
 from strobe.core.png import png_bytes
 from strobe.core.ports import FrameSource
 
-__all__ = ["EncodedImage", "FrameImages"]
-
 _NAME = re.compile(r"[0-9a-f]{32}")
 
 _TURNS = 4

@@ -10,8 +10,6 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, printable
 from strobe.core.records import frame_id
 
-__all__ = ["TableLookup"]
-
 
 class TableLookup:
     """Finds the rows of frames, sets, labels and members by name, by searching the columns of the tables."""

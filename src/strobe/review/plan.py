@@ -10,8 +10,6 @@ import numpy as np
 
 from strobe.core.dataset import Dataset
 
-__all__ = ["Claimed", "Kind", "ReviewTask", "candidates_digest", "plan", "strangers", "task_name"]
-
 Kind = Literal["pair", "anchor", "same", "different"]
 """The kinds of tasks: a pair, an anchor alone, and two kinds of control (an anchor with itself, an anchor with another
 video's frame).

@@ -22,8 +22,6 @@ from strobe.review.questions import QUESTIONS
 from strobe.review.tally import Counts
 from strobe.review.votes import ImportedAnswers
 
-__all__ = ["Deck", "Question", "question_named"]
-
 
 class Deck(Protocol):
     """The cards of one question on one dataset, and answers from the page's input."""

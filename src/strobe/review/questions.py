@@ -6,10 +6,8 @@ Packages cannot add a question: its answers need a table in the dataset folder, 
 from dataclasses import dataclass
 
 from strobe.core.errors import expect
+from strobe.core.late import Registry
 from strobe.core.people import PEOPLE
-from strobe.core.registry import Registry
-
-__all__ = ["BOX", "NAME", "PAIRS", "QUESTIONS", "QuestionEntry"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +16,7 @@ class QuestionEntry:
 
     `table` stores its answers, in the review store and in the dataset folder. `settings` lists the review options that
     the question supports beyond the common ones. `takes` lists the supported options of serve and export: examples,
-    suggest, out, crops, unreviewed.
+    suggest, plan, out, crops, unreviewed.
     """
 
     question: str
@@ -43,6 +41,7 @@ NAME = QuestionEntry(
     asks="what does the image show?",
     table="names",
     settings=("limit_s", "practice"),
+    takes=("plan",),
 )
 BOX = QuestionEntry(
     question="strobe.review.boxing:BoxQuestion",
@@ -50,6 +49,12 @@ BOX = QuestionEntry(
     table="drawn",
     settings=("show_votes", "agree"),
     takes=("suggest", "out", "crops"),
+)
+CHECK = QuestionEntry(
+    question="strobe.review.checking:CheckQuestion",
+    asks="does a flickering set show one thing throughout?",
+    table="checks",
+    takes=("plan",),
 )
 
 QUESTIONS = Registry(
@@ -60,6 +65,7 @@ QUESTIONS = Registry(
         "pairs": "strobe.review.questions:PAIRS",
         "name": "strobe.review.questions:NAME",
         "box": "strobe.review.questions:BOX",
+        "check": "strobe.review.questions:CHECK",
     },
 )
 """Every question by the name that `--ask` takes. The first is the default."""

@@ -18,8 +18,6 @@ from strobe.review.plan import Claimed, ReviewTask
 from strobe.review.rows import record_of
 from strobe.review.store import Store
 
-__all__ = ["ReviewProgress", "claim", "claim_joint", "progress"]
-
 _TODAY = """SELECT count(*) FROM latest l WHERE l.annotator = :who AND l.at >= :since
     AND EXISTS (SELECT 1 FROM tasks t WHERE t.task_id = l.task_id AND t.question = :question)"""
 

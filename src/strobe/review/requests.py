@@ -8,11 +8,6 @@ from strobe.core.people import DISCARDS
 from strobe.core.records import REASONS
 from strobe.review.names import MAX_NOTE
 
-__all__ = [
-    "AnswerBody", "BoxDecision", "Claim", "Decision", "Invite", "JointClaim", "JointDecision", "JointVote", "Login",
-    "NameDecision", "Pause", "ReleaseBody", "SetDecision",
-]  # fmt: skip
-
 Opaque = Annotated[str, Field(pattern=r"^[0-9A-Za-z_-]{8,64}$")]
 ShortText = Annotated[str, Field(max_length=200)]
 Reason = Literal["", "motion", "background", "blur", "occlusion", "deformation", "other"]
@@ -94,6 +89,14 @@ class NameDecision(AnswerBody):
     stage: Literal["name", "practice"]
     said: Literal["class", "none", "unsure", "late"]
     label: ShortText = ""
+
+
+class CheckDecision(AnswerBody):
+    """Whether a set shows one thing throughout, with one right answer."""
+
+    answer_id: Opaque
+    stage: Literal["check"]
+    said: Literal["one", "changed", "several", "unsure"]
 
 
 class BoxDecision(AnswerBody):

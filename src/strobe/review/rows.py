@@ -7,8 +7,6 @@ from functools import cache
 from types import UnionType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
-__all__ = ["Answer", "columns", "record_of", "row_of"]
-
 Answer = Any
 """One person's answer to one task of any question: a record of `strobe.core.people.PEOPLE`."""
 

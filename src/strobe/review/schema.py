@@ -6,8 +6,6 @@ from sqlalchemy import Connection, text
 
 from strobe.core.errors import StrobeError
 
-__all__ = ["MIGRATIONS", "migrate"]
-
 MIGRATIONS: Mapping[int, tuple[str, ...]] = {
     1: (
         "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
@@ -114,6 +112,17 @@ MIGRATIONS: Mapping[int, tuple[str, ...]] = {
         "INSERT INTO asked SELECT task_id, annotator, 1 FROM leases",
         "INSERT INTO asked SELECT t.task_id, a.name, 2 FROM tasks t, annotators a WHERE t.open2 = 1 "
         "AND a.role <> 'observer'",
+    ),
+    # A fourth question: does a flickering set show one thing throughout?
+    7: (
+        """CREATE TABLE checks (
+            seq {serial}, answer_id TEXT NOT NULL UNIQUE, annotator TEXT NOT NULL, at TEXT NOT NULL,
+            set_id TEXT NOT NULL, frame_id TEXT NOT NULL, task_id TEXT NOT NULL, said TEXT NOT NULL,
+            seconds DOUBLE PRECISION, note TEXT NOT NULL, page_version TEXT NOT NULL)""",
+        *(
+            f"CREATE INDEX checks_{name} ON checks ({columns})"
+            for name, columns in (("of_annotator", "annotator, seq"), ("by_time", "at"), ("of_task", "task_id"))
+        ),
     ),
 }
 """The statements of each version, in order. They are never edited: a schema change adds a new version."""

@@ -10,8 +10,6 @@ from pathlib import Path
 from strobe.core.errors import StrobeError, printable
 from strobe.core.files import cannot_write, make_folder
 
-__all__ = ["server_secret"]
-
 
 def server_secret() -> bytes:
     """Return the secret for sessions and personal keys. The first call creates it, readable only by this user."""

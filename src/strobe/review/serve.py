@@ -15,8 +15,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from strobe.core.errors import StrobeError, printable
 from strobe.review.guard import Guard
 
-__all__ = ["ThrottledLog", "bind", "config_of", "run"]
-
 HEAD_S = 20.0
 """The longest time in seconds for the head of a request to arrive."""
 
@@ -33,7 +31,7 @@ def bind(host: str, port: int) -> socket.socket:
         listener.close()
         if error.errno == errno.EADDRINUSE:
             raise StrobeError(
-                f"port {port} is in use; choose another port with --port, or a free one with --port 0"
+                f"port {port} is in use; choose another port with <<port>>, or a free one with <<port=0>>"
             ) from error
         raise StrobeError(f"cannot listen on {printable(host)}:{port}: {error.strerror or error}") from error
     return listener
@@ -95,10 +93,18 @@ class ThrottledLog(logging.Filter):
 def config_of(app: Guard) -> uvicorn.Config:
     """Return uvicorn's configuration."""
     return uvicorn.Config(
-        app, log_level="warning", access_log=False, server_header=False, timeout_keep_alive=30, lifespan="off",
-        ws="none", http=_InTime, timeout_graceful_shutdown=3, limit_concurrency=2000,
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=30,
+        lifespan="off",
+        ws="none",
+        http=_InTime,
+        timeout_graceful_shutdown=3,
+        limit_concurrency=2000,
         h11_max_incomplete_event_size=16 * 1024,
-    )  # fmt: skip
+    )
 
 
 def run(app: Guard, listener: socket.socket, *, on_ready: Callable[[], None]) -> None:

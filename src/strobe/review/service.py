@@ -28,8 +28,6 @@ from strobe.review.rows import Answer
 from strobe.review.sessions import Mode, Sessions
 from strobe.review.store import Saved, Store
 
-__all__ = ["TYPES", "Access", "Service", "page_files"]
-
 Result = TypeVar("Result")
 
 TYPES = {"html": "text/html; charset=utf-8", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}

@@ -17,8 +17,6 @@ from strobe.review.database import execute, meta
 from strobe.review.moments import timestamp
 from strobe.review.people import People, Person
 
-__all__ = ["ABSOLUTE", "IDLE", "Mode", "Sessions"]
-
 Mode = Literal["open", "token", "invite"]
 """The people who may log in: anyone by name, people with the token, or invited people."""
 

@@ -26,8 +26,6 @@ from strobe.review.question import Question, question_named
 from strobe.review.questions import QUESTIONS
 from strobe.review.rows import Answer, columns, record_of, row_of
 
-__all__ = ["Check", "Content", "Saved", "Store"]
-
 Content = tuple[str, str]
 """Digests of the content of a dataset folder: its tables, and people's answers (`store.dataset_folder.content`)."""
 
@@ -207,7 +205,7 @@ class Store:
         if meta(connection, "candidates") not in (None, digest):
             raise StrobeError(
                 f"the review database {self.database.shown} belongs to another dataset: its candidates differ from "
-                f"those of {dataset.name}; give {dataset.name} its own database with --db"
+                f"those of {dataset.name}; give {dataset.name} its own database with <<db>>"
             )
         return digest
 

@@ -18,8 +18,6 @@ from strobe.metrics.agreement import cohen_kappa, fleiss_kappa, krippendorff_alp
 from strobe.review.conduct import Conduct
 from strobe.review.pending import pending
 
-__all__ = ["summarise"]
-
 
 def summarise(
     dataset: Dataset, verdicts: Sequence[Verdict], *, conduct: Conduct | None = None, seed: int = 0
@@ -54,9 +52,15 @@ def _table(dataset: Dataset, derivation: Derivation | None) -> dict[str, int]:
         len(set(dataset.sets.set[~dataset.sets.is_anchor].tolist())),
     )
     return {
-        "anchors": dataset.n_sets, "anchors_reviewed": 0, "anchors_accepted": 0, "sets_without_votes": with_pairs,
-        "pairs": pairs, "pairs_reviewed": 0, "pairs_accepted": 0, "pairs_pending": pairs,
-    }  # fmt: skip
+        "anchors": dataset.n_sets,
+        "anchors_reviewed": 0,
+        "anchors_accepted": 0,
+        "sets_without_votes": with_pairs,
+        "pairs": pairs,
+        "pairs_reviewed": 0,
+        "pairs_accepted": 0,
+        "pairs_pending": pairs,
+    }
 
 
 def _annotators(verdicts: Sequence[Verdict], found: PairVotes) -> list[dict[str, Any]]:

@@ -13,8 +13,6 @@ from sqlalchemy import Connection
 from strobe.review.conduct import ReviewOptions
 from strobe.review.database import Statement, StatementResult, execute, execute_all
 
-__all__ = ["KIN", "Counts", "less", "more", "open_conditions", "own_counts", "renew", "whole_counts"]
-
 KIN = "kin"
 """The value of `kind` in the row that counts groups of related images (kin) with an open image."""
 

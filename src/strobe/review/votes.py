@@ -18,17 +18,6 @@ from strobe.core.records import DECISIONS, Verdict
 from strobe.review.moments import NO_TIME, moment_text
 from strobe.review.names import Spellings, checked_note
 
-__all__ = [
-    "ImportedAnswers",
-    "NameLookup",
-    "Turns",
-    "csv_rows",
-    "moment_of",
-    "picture_rows",
-    "read_votes",
-    "seconds_of",
-]
-
 MAX_SECONDS = 86_400
 """The longest accepted time of a decision: a day, as on the page."""
 
@@ -118,8 +107,11 @@ def _from_json(path: Path, dataset: Dataset, annotator: str) -> ImportedAnswers:
             elsewhere += 1
             continue
         common: dict[str, Any] = {
-            "annotator": annotator, "at": NO_TIME, "set_id": names.name_of_set[number], "frame_id": names.ids[frame],
-        }  # fmt: skip
+            "annotator": annotator,
+            "at": NO_TIME,
+            "set_id": names.name_of_set[number],
+            "frame_id": names.ids[frame],
+        }
         with in_file(path, where=f"annotations[{place}]"):
             checked_note(annotation.note)
         if len(annotation.keys) == 2:

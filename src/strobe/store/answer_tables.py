@@ -18,10 +18,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from strobe.core.answers import ANSWERS, Answers, BoxAnswers, ClassAnswers, State
-from strobe.core.columns import arrow_of, numbers_of
 from strobe.core.errors import InvalidFile, printable
 from strobe.core.files import regular, replacing
-from strobe.core.parquet import read_bounded
+from strobe.core.parquet import arrow_of, numbers_of, read_bounded
 from strobe.core.scratch import making_room
 from strobe.core.tasks import Task
 
@@ -181,7 +180,7 @@ def _undamaged(path: Path, sha256: str, *, hint: str) -> bytes:
 
 
 def _class_shard(answers: Answers, rows: Rows) -> Columns:
-    class_answers = cast(ClassAnswers, answers)
+    class_answers = cast("ClassAnswers", answers)
     if class_answers.scores is None or class_answers.own_label is None or class_answers.own_confidence is None:
         raise TypeError("a shard needs scores and the model's own best class")
     # A row with neither scores nor an error is an answer outside the classes.
@@ -222,9 +221,15 @@ def _classes_of_shards(shape: AnswerShape, pieces: Iterable[TablePart]) -> Answe
         own_confidence[rows] = _numbers(piece, "raw_confidence", good)
         seen[rows] = True
     return ClassAnswers.from_scores(
-        shape.model, scores, kind=cast(Literal["logits", "probabilities"], shape.kind), scored=seen, outside=outside,
-        own_label=own_label, own_confidence=own_confidence, reasons=shape.reasons,
-    )  # fmt: skip
+        shape.model,
+        scores,
+        kind=cast("Literal['logits', 'probabilities']", shape.kind),
+        scored=seen,
+        outside=outside,
+        own_label=own_label,
+        own_confidence=own_confidence,
+        reasons=shape.reasons,
+    )
 
 
 def _without(piece: TablePart, name: str) -> NDArray[np.bool_]:
@@ -255,7 +260,7 @@ def _matrix(piece: TablePart, name: str, n_classes: int) -> NDArray[np.float64] 
 
 
 def _class_file(answers: Answers, rows: Rows) -> Columns:
-    class_answers = cast(ClassAnswers, answers)
+    class_answers = cast("ClassAnswers", answers)
     columns = {"label": arrow_of(pa, class_answers.label[rows].astype(np.int64))}
     if class_answers.scores is not None:
         flat = arrow_of(pa, class_answers.shares_of(rows).ravel())
@@ -287,7 +292,7 @@ def _classes_of_file(shape: AnswerShape, pieces: Iterable[TablePart]) -> Answers
         if "raw_label" in piece.table.column_names:
             best = np.full(shape.n_frames, -1, dtype=np.int32) if best is None else best
             best[rows] = _numbers(piece, "raw_label", good)
-    kind = cast(Literal["logits", "probabilities", "labels"], shape.kind)
+    kind = cast("Literal['logits', 'probabilities', 'labels']", shape.kind)
     return ClassAnswers(
         model=shape.model, kind=kind, label=label, state=state, scores=shares, shares=True, own_label=best
     )
@@ -301,7 +306,7 @@ def _box_shard(answers: Answers, rows: Rows) -> Columns:
 
 
 def _box_file(answers: Answers, rows: Rows) -> Columns:
-    box_answers = cast(BoxAnswers, answers)
+    box_answers = cast("BoxAnswers", answers)
     starts = box_answers.starts()
     sizes = starts[rows + 1] - starts[rows]
     ends = np.concatenate(([0], np.cumsum(sizes))).astype(np.int32)
@@ -327,13 +332,22 @@ def _boxes(shape: AnswerShape, pieces: Iterable[TablePart]) -> Answers:
         use = (frame >= 0) & (shape.every_box | (flat[0] >= 0))
         columns.append((frame[use], flat[0][use], flat[1].reshape(-1, 4)[use], flat[2][use]))
         seen[piece.places[piece.places >= 0]] = True
-    frame, label, xyxy, score = (np.concatenate(some) for some in zip(*columns, strict=True)) if columns else (
-        np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32), np.zeros((0, 4)), np.zeros(0)
-    )  # fmt: skip
+    frame, label, xyxy, score = (
+        (np.concatenate(some) for some in zip(*columns, strict=True))
+        if columns
+        else (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32), np.zeros((0, 4)), np.zeros(0))
+    )
     return BoxAnswers.of(
-        frame, label, xyxy, score, n_frames=shape.n_frames, n_classes=shape.n_classes, scored=seen, model=shape.model,
+        frame,
+        label,
+        xyxy,
+        score,
+        n_frames=shape.n_frames,
+        n_classes=shape.n_classes,
+        scored=seen,
+        model=shape.model,
         reasons=shape.reasons,
-    )  # fmt: skip
+    )
 
 
 def _lengths(table: pa.Table) -> Rows:
@@ -364,8 +378,12 @@ def answers_of(table: pa.Table, *, n_classes: int) -> tuple[Rows, Answers]:
     metadata = {key.decode(): value.decode() for key, value in table.schema.metadata.items()}
     problems = enumerate(table.column("error").to_pylist())
     shape = AnswerShape(
-        model=metadata["model"], kind=metadata["kind"], n_frames=len(table), n_classes=n_classes, every_box=True,
+        model=metadata["model"],
+        kind=metadata["kind"],
+        n_frames=len(table),
+        n_classes=n_classes,
+        every_box=True,
         reasons={place: why for place, why in problems if why is not None},
-    )  # fmt: skip
+    )
     piece = TablePart(Path(), table, np.arange(len(table)))
     return np.array(table.column("row")), SHARDS[Task(metadata["task"])].answers(shape, [piece])

@@ -12,16 +12,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from strobe.core.arrays import Bools, Ints, are_pixels, blocks
-from strobe.core.columns import arrow_of, numbers_of
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.errors import InvalidFile, InvalidValue, in_file, printable
 from strobe.core.labels import LabelSpace
-from strobe.core.people import PEOPLE
+from strobe.core.parquet import arrow_of, numbers_of
+from strobe.core.people import GROWING
 from strobe.core.tables import KINDS, Boxes, Frames, Hints, Labels, Sets, Videos, pairs_differ, recipe_of, texts
 from strobe.core.variants import NO_VARIANT, STATUSES, Target, Variant, Variants
 from strobe.store.tables import Column
-
-__all__ = ["assemble", "said", "variants_of", "with_info"]
 
 Read = Callable[[str], dict[str, Column]]
 """The columns of a table, by its file's stem."""
@@ -53,12 +51,19 @@ def assemble(folder: Path, info: DatasetInfo, names: Collection[str], read: Read
         raise InvalidFile(folder / "set_info.parquet", "the file is missing", hint="it gives the variant of each set")
     hints = _hints(folder, read("hints"), sets, ids) if "hints" in names else None
     boxes = _boxes(folder, read("boxes"), ids, info.label_space) if "boxes" in names else None
-    people: dict[str, Any] = {name: said(folder, name, read(name)) for name in PEOPLE if name in names}
+    people: dict[str, Any] = {name: said(folder, name, read(name)) for name in GROWING if name in names}
     return Dataset(
-        info=info, videos=videos, frames=frames, sets=sets, labels=_labels(folder, read("labels"), ids, info),
-        boxes=boxes, hints=hints, variants=variants,
-        root=folder, **people,
-    )  # fmt: skip
+        info=info,
+        videos=videos,
+        frames=frames,
+        sets=sets,
+        labels=_labels(folder, read("labels"), ids, info),
+        boxes=boxes,
+        hints=hints,
+        variants=variants,
+        root=folder,
+        **people,
+    )
 
 
 def _texts(values: Column | Sequence[str]) -> pa.ChunkedArray:
@@ -282,7 +287,8 @@ def _boxes(folder: Path, raw: dict[str, Column], ids: Column, label_space: Label
 def said(folder: Path, table: str, raw: dict[str, Column]) -> tuple[Any, ...]:
     """Return a table of people's answers as records: texts unchanged, null as None, lists as tuples."""
     columns: dict[str, list[Any]] = {name: column.tolist() for name, column in raw.items()}
-    columns["seconds"] = [None if np.isnan(value) else value for value in columns["seconds"]]
+    if "seconds" in columns:
+        columns["seconds"] = [None if np.isnan(value) else value for value in columns["seconds"]]
     if "label_right" in columns:
         columns["label_right"] = [None if value < 0 else bool(value) for value in columns["label_right"]]
     if "labels" in columns:
@@ -292,5 +298,5 @@ def said(folder: Path, table: str, raw: dict[str, Column]) -> tuple[Any, ...]:
     out = []
     for row, values in enumerate(zip(*columns.values(), strict=True)):
         with in_file(folder / f"{table}.parquet", where=f"row {row}"):
-            out.append(PEOPLE[table](**dict(zip(columns, values, strict=True))))
+            out.append(GROWING[table](**dict(zip(columns, values, strict=True))))
     return tuple(out)

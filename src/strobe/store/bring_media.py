@@ -14,8 +14,6 @@ from strobe.core.errors import InvalidValue, StrobeError, printable
 from strobe.core.files import make_folder, write_bytes
 from strobe.core.ports import Progress, Silent
 
-__all__ = ["ImportOptions", "MediaMode", "image_size_and_hash", "linked"]
-
 _ORIENTATION = 0x0112
 
 MediaMode = Literal["copy", "link", "none"]
@@ -37,7 +35,7 @@ class ImportOptions:
 
     def __post_init__(self) -> None:
         if self.hints and self.media == "none":
-            raise InvalidValue("--hints needs the images; remove --no-media")
+            raise InvalidValue("<<hints>> needs the images; remove <<no_media>>")
 
     def files(self, source: Path, target: Path, names: Collection[str]) -> dict[str, tuple[str, tuple[int, int]]]:
         """Put source/NAME at target/media/NAME for every name. Returns sha256 and (width, height) of each.
@@ -54,7 +52,7 @@ class ImportOptions:
         if missing:
             raise StrobeError(
                 f"{len(missing)} of {len(names)} images are missing under {printable(source)}, first "
-                f"{printable(missing[0])}; complete the download, or use --no-media"
+                f"{printable(missing[0])}; complete the download, or use <<no_media>>"
             )
         facts = {}
         with self.progress.task("images", len(names)) as advance:

@@ -9,10 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from strobe.core.answers import Answers
-from strobe.core.columns import arrow_of
 from strobe.core.errors import InvalidFile
-from strobe.core.files import regular, sha256_of_file
-from strobe.core.inside import matching
+from strobe.core.files import matching, regular, sha256_of_file
+from strobe.core.parquet import arrow_of
 from strobe.core.tasks import Task
 from strobe.store.answer_tables import BROUGHT, AnswerShape, TablePart, read_columns, write_columns
 from strobe.store.shards import FrameNames, plain_name

@@ -5,14 +5,12 @@ SHA-256 of every table. If all digests match, nothing is checked or computed aga
 are found by number, and the texts of the frames need not be in memory.
 """
 
-import hashlib
-import json
 import os
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -21,19 +19,17 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from strobe.core.arrays import Ints, blocks
-from strobe.core.columns import arrow_of, numbers_of
 from strobe.core.dataset import Dataset, DatasetInfo
-from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, expect, in_file, printable
-from strobe.core.files import cannot_write, read_json, replacing, sha256_of_file
-from strobe.core.inside import inside
-from strobe.core.labels import LabelSpace
+from strobe.core.errors import InvalidFile, StrobeError, in_file, printable
+from strobe.core.files import cannot_write, inside, replacing, sha256_of_file
 from strobe.core.locks import writes
-from strobe.core.parquet import open_bounded, written_out
-from strobe.core.people import PEOPLE
+from strobe.core.parquet import arrow_of, numbers_of, open_bounded, written_out
+from strobe.core.people import GROWING
 from strobe.core.records import Verdict
 from strobe.core.swaps import settle, swapping
 from strobe.core.tables import Boxes, Frames, Hints, Labels, LazyColumn, Sets, Videos, texts
 from strobe.store.assemble import assemble, said, variants_of, with_info
+from strobe.store.dataset_json import digest_of_json, read_info, write_info
 from strobe.store.ports import Tables
 from strobe.store.tables import Column, Table, TableSchema, columns_of, read_table, schemas
 
@@ -89,16 +85,19 @@ def read_vouched(tables: Tables, folder: Path, info: DatasetInfo, schema: int, *
     variants = variants_of(tables.path("variants"), table("variants")) if have("variants") else None
     if have("set_info"):
         sets = with_info(folder, sets, table("set_info"), variants)
-    spoken: dict[str, Any] = {name: said(folder, name, table(name)) for name in PEOPLE if people and have(name)}
+    spoken: dict[str, Any] = {name: said(folder, name, table(name)) for name in GROWING if people and have(name)}
     return Dataset(
-        info=info, videos=videos, frames=frames, sets=sets, variants=variants, root=folder,
-        labels=Labels(
-            frame=places.of(tables.path("labels")), label=_places(tables.path("labels"), "label", classes)
-        ),
+        info=info,
+        videos=videos,
+        frames=frames,
+        sets=sets,
+        variants=variants,
+        root=folder,
+        labels=Labels(frame=places.of(tables.path("labels")), label=_places(tables.path("labels"), "label", classes)),
         boxes=_boxes(tables.path("boxes"), known["boxes"], places, classes) if have("boxes") else None,
         hints=_hints(tables.path("hints"), known["hints"], places, sets) if have("hints") else None,
         **spoken,
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,11 +183,8 @@ def _hints(path: Path, schema: TableSchema, places: _FrameIds, sets: Sets) -> Hi
     return Hints(**{name: _numbers(path, schema, name)[rows] for name in Hints.__slots__})
 
 
-SCHEMA = 2
-"""The newest folder format this version reads. It writes format 1 if that suffices."""
-
 _REQUIRED = ("videos", "frames", "sets", "labels")
-_OPTIONAL = ("boxes", "hints", *PEOPLE, "variants", "set_info")
+_OPTIONAL = ("boxes", "hints", *GROWING, "variants", "set_info")
 
 
 def is_dataset(folder: Path) -> bool:
@@ -200,11 +196,11 @@ def is_dataset(folder: Path) -> bool:
 def content(folder: Path) -> tuple[str, str]:
     """Return a digest of the table files and one of the files with people's answers. The tables are not parsed."""
     settle(folder)
-    info, _, schema, _ = _read_info(folder)
+    info, _, schema, _ = read_info(folder)
     tables, out = TableFolder(folder), []
-    for names in (sorted(schemas(schema).keys() - PEOPLE.keys()), sorted(PEOPLE)):
+    for names in (sorted(schemas(schema).keys() - GROWING.keys()), sorted(GROWING)):
         found = {f"{name}.parquet": tables.sha256(name) for name in names if tables.has(name)}
-        out.append(_digest_of({**found, "classes": info.label_space.digest}))
+        out.append(digest_of_json({**found, "classes": info.label_space.digest}))
     return out[0], out[1]
 
 
@@ -214,7 +210,7 @@ def read(folder: Path, *, people: bool = True) -> Dataset:
     Without `people`, votes and answers are not read, for callers that already have them or do not need them.
     """
     settle(folder)
-    info, files, schema, digests = _read_info(folder)
+    info, files, schema, digests = read_info(folder)
     tables = TableFolder(folder)
     if digests is not None and _is_whole(tables, files, schema):
         with in_file(folder):
@@ -225,7 +221,7 @@ def read(folder: Path, *, people: bool = True) -> Dataset:
         return dataset
     table_names = []
     for name in (*_REQUIRED, *_OPTIONAL):
-        if name not in schemas(schema) or (name in PEOPLE and not people):
+        if name not in schemas(schema) or (name in GROWING and not people):
             continue
         if tables.has(name):
             _check_whole(tables, name, files)
@@ -243,77 +239,12 @@ def _is_whole(tables: Tables, files: Mapping[str, str], schema: int) -> bool:
 
     Raises InvalidFile if a table was changed after dataset.json was written.
     """
-    here = sorted(name for name in schemas(schema) if name not in PEOPLE and tables.has(name))
+    here = sorted(name for name in schemas(schema) if name not in GROWING and tables.has(name))
     if {f"{name}.parquet" for name in here} != set(files):
         return False
     for name in here:
         _check_whole(tables, name, files)
     return True
-
-
-def _digest_of(content: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
-def _read_info(folder: Path) -> tuple[DatasetInfo, dict[str, str], int, tuple[str, str] | None]:
-    """Return the content of dataset.json, the tables' hashes, the format, and the recorded digests.
-
-    There is one digest of the dataset and one of its frames. Both are None if the file was changed after they were
-    computed.
-    """
-    path = folder / "dataset.json"
-    if folder.is_file():
-        raise StrobeError(
-            f"{printable(folder)} is a file, not a dataset folder; give the folder that holds dataset.json"
-        )
-    if not folder.is_dir():
-        raise StrobeError(f"no such dataset folder: {printable(folder)}")
-    if not path.is_file():
-        raise StrobeError(
-            f"{printable(folder)} is not a dataset folder, because it has no dataset.json; "
-            "make one with strobe build, simulate or import"
-        )
-    data = read_json(inside(folder, path.name))
-    if not isinstance(data, dict):
-        raise InvalidFile(path, "expected a JSON object")
-    schema = data.get("schema")
-    if not isinstance(schema, int):
-        raise InvalidFile(path, "no schema number", where="schema")
-    if schema > SCHEMA:
-        raise InvalidFile(
-            path,
-            f"format {schema} is newer than this version of strobe supports ({SCHEMA})",
-            where="schema",
-            hint="upgrade strobe",
-        )
-    for name, kind in (("name", str), ("provenance", dict), ("files", dict), ("licence", str)):
-        if name in data and not isinstance(data[name], kind):
-            raise InvalidFile(path, f"expected {'text' if kind is str else 'an object'}", where=name)
-    try:
-        label_space, k = LabelSpace.from_json(data["label_space"]), data["k"]
-        fine = isinstance(k, int | float) and 0 <= k < 2**31 and k == int(k)
-        expect(fine, "dataset.k", "a whole number >= 0", k)
-        info = DatasetInfo(
-            name=data["name"],
-            version=str(data.get("version", "1")),
-            axis=data["axis"],
-            k=int(k),
-            label_space=label_space,
-            label_source=data["label_source"],
-            reviewed=data.get("reviewed", "none"),
-            licence=data.get("licence", ""),
-            provenance=data.get("provenance", {}),
-            combine=data.get("combine", "each") if schema > 1 else "each",
-            unreviewed=data.get("unreviewed", "exclude"),
-        )
-    except KeyError as error:
-        raise InvalidFile(path, f"the field {error} is missing") from error
-    except (InvalidValue, TypeError, ValueError) as error:
-        raise InvalidFile(path, str(error)) from error
-    checked = data.pop("checked", None)
-    found = (checked.get("digest"), checked.get("frames_digest")) if isinstance(checked, dict) else (None, None)
-    vouched = all(isinstance(one, str) for one in found) and checked.get("of") == _digest_of(data)
-    return info, dict(data.get("files", {})), schema, cast(tuple[str, str], found) if vouched else None
 
 
 def _check_whole(tables: Tables, name: str, files: Mapping[str, str]) -> None:
@@ -363,7 +294,7 @@ def write(dataset: Dataset, folder: Path, *, overwrite: bool = False) -> Path:
                 files[path.name] = _write_table(path, table, schemas(number)[name].arrow)
             path = staged.root / "dataset.json"
             digests = "" if dataset.verdicts else dataset.digest(), dataset.frames_digest()
-            _write_info(path, dataset.info, files, number, digests=digests)
+            write_info(path, dataset.info, files, number, digests=digests)
         except OSError as error:
             raise cannot_write(folder / path.name, error) from error
         for name in _OPTIONAL:
@@ -384,17 +315,17 @@ def append_verdicts(
     info = replace(dataset.info, reviewed="votes", unreviewed=unreviewed or dataset.info.unreviewed)
     if not dataset.verdicts or info == dataset.info:
         return dataset
-    _, files, schema, known = _read_info(folder)
+    _, files, schema, known = read_info(folder)
     with replacing(folder / "dataset.json") as temporary:
         # votes change the digest of the dataset
-        _write_info(temporary, info, files, schema, digests=known and ("", known[1]))
+        write_info(temporary, info, files, schema, digests=known and ("", known[1]))
     return replace(dataset, info=info)
 
 
 @writes("folder")
 def append_answers(folder: Path, table: str, answers: Iterable[Any]) -> Dataset:
-    """Add people's answers about single images to a table. An answer with an existing id is not added twice."""
-    return _appended(folder, read(folder), table, "answer_id", answers)
+    """Add people's answers, or sets to ask about, to a table. A row with an existing id is not added twice."""
+    return _appended(folder, read(folder), table, "sample_id" if table == "samples" else "answer_id", answers)
 
 
 def _appended(folder: Path, dataset: Dataset, table: str, key: str, records: Iterable[Any]) -> Dataset:
@@ -405,34 +336,10 @@ def _appended(folder: Path, dataset: Dataset, table: str, key: str, records: Ite
         by_id.setdefault(getattr(record, key), record)
     if len(by_id) == before:
         return dataset
-    changed = replace(dataset, **{table: tuple(by_id.values())})  # type: ignore[arg-type]  # `table` is a key of PEOPLE
+    changed = replace(dataset, **{table: tuple(by_id.values())})  # type: ignore[arg-type]  # `table` is a key of GROWING
     with replacing(folder / f"{table}.parquet") as temporary:
         _write_table(temporary, columns_of(changed)[table], schemas(dataset.schema)[table].arrow)
     return changed
-
-
-def _write_info(
-    path: Path, info: DatasetInfo, files: Mapping[str, str], schema: int, *, digests: tuple[str, str] | None
-) -> None:
-    content = {
-        "schema": schema,
-        "name": info.name,
-        "version": info.version,
-        "axis": info.axis,
-        "k": info.k,
-        **({"combine": info.combine} if schema > 1 else {}),
-        "label_source": info.label_source,
-        "reviewed": info.reviewed,
-        **({"unreviewed": info.unreviewed} if info.unreviewed != "exclude" else {}),
-        "licence": info.licence,
-        "provenance": dict(info.provenance),
-        # People's answers are not listed: every new answer changes their files, and the folder must stay readable.
-        "files": {name: digest for name, digest in files.items() if name.removesuffix(".parquet") not in PEOPLE},
-        "label_space": info.label_space.to_json(),
-    }
-    if digests is not None:
-        content["checked"] = {"of": _digest_of(content), "digest": digests[0], "frames_digest": digests[1]}
-    path.write_text(json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
 
 
 def _write_table(path: Path, table: Table, schema: pa.Schema) -> str:

@@ -9,11 +9,9 @@ from typing import Any
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.labels import LabelSpace, space
-from strobe.core.people import PEOPLE
+from strobe.core.people import GROWING
 from strobe.core.ports import Progress
 from strobe.store import dataset_folder as folder
-
-__all__ = ["advice_on_classes", "classes_alike", "finish", "made_before"]
 
 _SPACES = ("imagenet-vid", "youtube-bb", "coco-80", "ilsvrc-2012")
 """Shipped label spaces that ImageNet models can answer in, smallest first."""
@@ -34,7 +32,7 @@ def finish(dataset: Dataset, destination: Path, *, old: Dataset | None, own_clas
     """Write the dataset, replacing the old one. With `own_classes`, its classes are the labels that occur in it."""
     if old is not None:
         # A resumed or extended build keeps people's answers.
-        answers: dict[str, Any] = {table: getattr(old, table) for table in PEOPLE}
+        answers: dict[str, Any] = {table: getattr(old, table) for table in GROWING}
         dataset = replace(dataset, **answers)
         if old.verdicts:
             kept = replace(dataset.info, reviewed=old.info.reviewed, unreviewed=old.info.unreviewed)

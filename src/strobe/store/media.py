@@ -20,7 +20,7 @@ import numpy as np
 from strobe.core.arrays import Texts
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, InvalidValue, MissingExtra, StrobeError, printable
-from strobe.core.inside import inside
+from strobe.core.files import inside
 from strobe.core.late import require
 from strobe.core.packed import PACKED_SUFFIX, is_packed, is_sealed, packed_size, unpacked
 from strobe.core.ports import Image

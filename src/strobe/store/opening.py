@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from strobe.core.dataset import Dataset
-from strobe.core.derivation import reviewed
+from strobe.core.derivation import reviewed, with_names
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.files import reading
 from strobe.core.ports import FrameSource, Image
@@ -46,10 +46,10 @@ class Opened:
     ) -> "Opened":
         """Open a folder. The scored sets are those of the videos in the subset file.
 
-        If there are votes, only sets that review kept are scored. Without a file, the subset of `run` is used. `ALL`
-        instead of a file selects every video.
+        Sets that people named have these names as labels. If there are votes, only sets that review kept are scored.
+        Without a file, the subset of `run` is used. `ALL` instead of a file selects every video.
         """
-        candidates = dataset = folder.read(path)
+        candidates = dataset = with_names(folder.read(path))
         if subset is not None:
             part = _read_subset(subset, candidates)
         else:
@@ -70,13 +70,13 @@ class Opened:
         if moved_to is None and not folder.is_dataset(path):
             raise StrobeError(
                 f"the dataset of {printable(run.path)} is no longer at {printable(path)}; pass its new path with "
-                "--dataset"
+                "<<dataset>>"
             )
         opened = cls.of(path, subset=subset, run=run)
         if not run.is_on(opened.candidates):
             raise StrobeError(
                 f"{printable(run.path)} has predictions, but not for the frames in {printable(path)}; pass the "
-                "right dataset with --dataset, or predict again into another folder"
+                "right dataset with <<dataset>>, or predict again into another folder"
             )
         return opened
 
@@ -91,8 +91,8 @@ def _remembered(run: Run, candidates: Dataset) -> Subset | None:
         are = "is" if len(gone) == 1 else "are"
         raise StrobeError(
             f"{printable(run.path)}: {len(gone)} of the {len(subset.videos)} videos of the subset "
-            f"{printable(subset.name)} {are} not in {printable(candidates.name)}; use --subset FILE, or --subset all "
-            "for every set"
+            f"{printable(subset.name)} {are} not in {printable(candidates.name)}; use <<subset=FILE>>, or "
+            "<<subset=all>> for every set"
         )
     return subset
 
@@ -161,7 +161,7 @@ def frame_source(dataset: Dataset) -> FrameSource:
     in_video = dataset.videos.path[dataset.frames.video[used]] != ""
     if not bool((stored | in_video).all()):
         raise NoImages(
-            f"{dataset.name} has no images (imported with --no-media?); "
+            f"{dataset.name} has no images (imported with <<no_media>>?); "
             "import it with its images, or score predictions made elsewhere with -m preds:FILE"
         )
     source = _pictures(dataset, all_stored=bool(stored.all()), any_stored=bool(stored.any()))

@@ -19,16 +19,13 @@ from strobe.core.answers import Answers, ClassAnswers, State
 from strobe.core.codec import decode, encode
 from strobe.core.dataset import Dataset
 from strobe.core.errors import CannotWrite, InvalidFile, StrobeError, expect, in_file, printable
-from strobe.core.files import json_text, make_folder, read_json, sha256_of_file, write_json
-from strobe.core.inside import inside
+from strobe.core.files import inside, json_text, make_folder, read_json, sha256_of_file, write_json
 from strobe.core.late import installed_version
 from strobe.core.locks import Lock, writing
 from strobe.core.swaps import settle, swapping
 from strobe.core.tasks import Task
 from strobe.store.brought import brought_files, read_brought
 from strobe.store.shards import FRAMES, FrameNames, ModelShards, facts_of, keep_frames, shard_models
-
-__all__ = ["SCHEMA", "Incomplete", "Run", "StoredModel", "Subset", "versions"]
 
 SCHEMA = 1
 
@@ -103,9 +100,13 @@ class StoredModel:
         space = self.dataset.info.label_space
         if self.file is not None:
             answers = read_brought(
-                self.file, self.facts, frames=self.frames, n_classes=len(space), digest=self.frames_digest,
+                self.file,
+                self.facts,
+                frames=self.frames,
+                n_classes=len(space),
+                digest=self.frames_digest,
                 sha256=self.sha256,
-            )  # fmt: skip
+            )
         elif self.facts["label_space"] != space.digest:
             raise StrobeError(
                 f"{printable(self.name)}: the classes of {printable(self.dataset.name)} changed after the "
@@ -124,7 +125,8 @@ class StoredModel:
         way_out = "pass a file that has them" if self.file else "run the same predict command again"
         raise Incomplete(
             f"{printable(self.name)}: {len(undone)} of {int(needed.sum())} frames have no prediction yet, first "
-            f"{printable(self.frames.key(int(undone[0])))}; {way_out}, or score the available ones with --allow-missing"
+            f"{printable(self.frames.key(int(undone[0])))}; {way_out}, or score the available ones with "
+            "<<allow_missing=True>>"
         )
 
     def _stopped(self, answers: ClassAnswers) -> ClassAnswers:
@@ -136,8 +138,8 @@ class StoredModel:
             if undecided:
                 raise Incomplete(
                     f"{printable(self.name)} was stopped early, and {undecided} of {plan.n_sets} sets are undecided at "
-                    f"k = {plan.k}; run strobe eval or predict again, with or without --stop-early, or score the "
-                    "available predictions with --allow-missing"
+                    f"k = {plan.k}; run strobe eval or predict again, with or without <<stop_early>>, or score the "
+                    "available predictions with <<allow_missing=True>>"
                 )
         return answers
 
@@ -186,7 +188,7 @@ class Run:
         if not isinstance(asked, list) or not all(isinstance(name, str) for name in asked):
             raise InvalidFile(path, "expected a list of model names", where="asked")
         if data.get("subset") is not None:
-            with in_file(path, hint="score the run again with --subset FILE or --subset all"):
+            with in_file(path, hint="score the run again with <<subset=FILE>> or <<subset=all>>"):
                 decode(Subset, data["subset"])
         try:
             json_text(data)  # the content is written again later, and JSON cannot represent infinity or NaN
@@ -217,7 +219,7 @@ class Run:
             return None
         raise StrobeError(
             f"{printable(self.path)} was scored on the subset {printable(name)}, which was not stored with it; pass "
-            "the same --subset FILE, or --subset all for every set"
+            "the same <<subset=FILE>>, or <<subset=all>> for every set"
         )
 
     @property
@@ -238,14 +240,16 @@ class Run:
     def check(self, dataset: Dataset) -> dict[str, Any]:
         """Return the content of run.json, empty if the run is new. Raise an error if the run is on another dataset."""
         if (self.path / "dataset.json").is_file():
-            raise StrobeError(f"{printable(self.path)} is a dataset folder; choose another folder for the run with -o")
+            raise StrobeError(
+                f"{printable(self.path)} is a dataset folder; choose another folder for the run with <<out>>"
+            )
         if not self.exists:
             return {}
         before = self.about()
         if not self.is_on(dataset):
             raise StrobeError(
                 f"{printable(self.path)} contains a run on other frames ({printable(before['dataset'].get('name'))}); "
-                "choose another folder with -o"
+                "choose another folder with <<out>>"
             )
         return before
 
@@ -340,11 +344,18 @@ class Run:
                 not (stage and file and stage in file.parents),
             )
             return StoredModel(
-                name=name, task=task, facts=facts, run=self.path, dataset=dataset, frames=frames,
-                allow_missing=allow_missing, k=k, file=file,
+                name=name,
+                task=task,
+                facts=facts,
+                run=self.path,
+                dataset=dataset,
+                frames=frames,
+                allow_missing=allow_missing,
+                k=k,
+                file=file,
                 frames_digest=about.get("brought_for", {}).get(name) if committed else None,
                 sha256=about.get("brought_sha256", {}).get(file.name) if file and committed else None,
-            )  # fmt: skip
+            )
 
         files = brought_files(self.path) | (brought_files(stage) if stage else {})
         by_file = sorted(files.items(), key=lambda item: item[1][0].name)

@@ -27,11 +27,10 @@ from numpy.typing import NDArray
 
 from strobe.core.answers import Answers
 from strobe.core.arrays import blocks
-from strobe.core.columns import arrow_of, numbers_of
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, StrobeError, printable
-from strobe.core.files import read_json, replacing, sha256_of_file, write_json
-from strobe.core.inside import inside, matching
+from strobe.core.files import inside, matching, read_json, replacing, sha256_of_file, write_json
+from strobe.core.parquet import arrow_of, numbers_of
 from strobe.core.records import frame_id
 from strobe.core.tables import recipe_of
 from strobe.core.tasks import Task

@@ -12,11 +12,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from strobe.core.columns import numbers_of
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, printable
-from strobe.core.parquet import IN_PYTHON, read_bounded
-from strobe.core.people import PEOPLE
+from strobe.core.parquet import IN_PYTHON, numbers_of, read_bounded
+from strobe.core.people import GROWING
 from strobe.core.tables import NO_PTS, Hints, texts
 from strobe.core.variants import NO_VARIANT
 
@@ -60,7 +59,9 @@ def _of_record(record: type[Any]) -> TableSchema:
             nulls |= {one.name: -1} if type(None) in kinds else {}
         elif float in kinds:
             types[one.name] = _FLOAT
-            nulls[one.name] = float("nan")
+            nulls |= {one.name: float("nan")} if type(None) in kinds else {}
+        elif int in kinds:
+            types[one.name] = _INT
         else:
             types[one.name] = _TEXT
             nulls |= {one.name: ""} if one.default == "" else {}
@@ -95,7 +96,7 @@ _FIRST: dict[str, TableSchema] = {
             set_id=_TEXT, frame_id=_TEXT, cut=_FLOAT, blur=_FLOAT, motion=_FLOAT, exposure=_FLOAT, duplicate=_BOOL
         )
     ),
-    **{table: _of_record(record) for table, record in PEOPLE.items()},
+    **{table: _of_record(record) for table, record in GROWING.items()},
 }  # fmt: skip
 
 
@@ -276,7 +277,7 @@ def columns_of(dataset: Dataset) -> dict[str, Table]:
     if dataset.hints is not None:
         hints = {name: _plain(getattr(dataset.hints, name)) for name in Hints.__slots__}
         out["hints"] = Table(len(sets.set), member | hints)
-    for table in PEOPLE:
+    for table in GROWING:
         if records := getattr(dataset, table):
             out[table] = Table(len(records), {name: partial(_said, records, name) for name in schemas(1)[table].names})
     return out | {name: Table.of(columns) for name, columns in variant_columns(dataset).items()}

@@ -11,8 +11,6 @@ from strobe.core.arrays import Floats
 from strobe.synthetic.classes import Kind
 from strobe.synthetic.painter import Painter, ellipse, random_look, smooth
 
-__all__ = ["Actor", "Motion", "distractor", "occluder", "of_kind", "random_motion"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Motion:

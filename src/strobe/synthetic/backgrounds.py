@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 from PIL import Image as PillowImage
 from PIL import ImageDraw, ImageFilter
 
-__all__ = ["BACKGROUNDS", "background"]
-
 Floats = NDArray[np.float32]
 
 

@@ -9,8 +9,6 @@ from strobe.core.labels import LabelSpace
 from strobe.synthetic import creatures, things
 from strobe.synthetic.painter import Look, Painter
 
-__all__ = ["KINDS", "LABEL_SPACE", "Kind"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:

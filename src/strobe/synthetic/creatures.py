@@ -4,8 +4,6 @@ import numpy as np
 
 from strobe.synthetic.painter import Look, Painter, Points, arc, ellipse, smooth, turned
 
-__all__ = ["beetle", "bird", "butterfly", "fish", "snail", "turtle"]
-
 
 def _eye(painter: Painter, look: Look, x: float, y: float, radius: float) -> None:
     painter.part(ellipse(x, y, radius, radius), look, colour=(0.97, 0.97, 0.95), shade=0.0, rim=0.0)

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 from PIL import Image as PillowImage
 from PIL import ImageDraw, ImageFilter
 
-__all__ = ["TEXTURES", "Look", "Painter", "arc", "ellipse", "random_look", "smooth", "turned"]
-
 Points = NDArray[np.float64]
 Floats = NDArray[np.float32]
 Colour = tuple[float, float, float]

@@ -21,11 +21,6 @@ from strobe.core.records import Box
 from strobe.synthetic.classes import KINDS, LABEL_SPACE
 from strobe.synthetic.world import Clip, World, WorldOptions
 
-__all__ = [
-    "ArraySource", "SyntheticOptions", "SyntheticSets", "balanced_clip", "boxes_seen", "stored_clip",
-    "synthetic_dataset",
-]  # fmt: skip
-
 _TRIES = 50
 _NO_MASKS = np.zeros((0, 0, 0, 0), dtype=bool)
 _LEAST_PART = 0.2
@@ -49,9 +44,9 @@ class SyntheticOptions:
     masks: bool = False
 
     def __post_init__(self) -> None:
-        expect(1 <= self.videos <= 1_000_000, "--videos", "1 to 1,000,000", self.videos)
-        expect(self.seed >= 0, "--seed", ">= 0", self.seed)
-        expect(0 <= self.max_occlusion <= 1, "--max-occlusion", "0 to 1", self.max_occlusion)
+        expect(1 <= self.videos <= 1_000_000, "<<videos>>", "1 to 1,000,000", self.videos)
+        expect(self.seed >= 0, "<<seed>>", ">= 0", self.seed)
+        expect(0 <= self.max_occlusion <= 1, "<<max_occlusion>>", "0 to 1", self.max_occlusion)
         expect(0 <= self.min_in_view <= 1, "SyntheticOptions.min_in_view", "0 to 1", self.min_in_view)
 
     def provenance(self) -> dict[str, Any]:

@@ -4,8 +4,6 @@ import numpy as np
 
 from strobe.synthetic.painter import Look, Painter, arc, ellipse, smooth
 
-__all__ = ["balloon", "boat", "car", "mug", "mushroom", "rocket"]
-
 _GLASS = (0.72, 0.86, 0.93)
 _WOOD = (0.5, 0.33, 0.18)
 

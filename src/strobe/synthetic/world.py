@@ -13,8 +13,6 @@ from strobe.synthetic.actors import Actor, Motion
 from strobe.synthetic.backgrounds import BACKGROUNDS, background
 from strobe.synthetic.classes import KINDS, LABEL_SPACE
 
-__all__ = ["Clip", "World", "WorldOptions"]
-
 _MOST_SUBFRAMES = 8
 _FAMILIES = tuple(BACKGROUNDS)
 
@@ -49,21 +47,21 @@ class WorldOptions:
     texture_faithful: float = 0.8
 
     def __post_init__(self) -> None:
-        expect(32 <= self.size <= 1024, "--size", "32 to 1024", self.size)
+        expect(32 <= self.size <= 1024, "<<size>>", "32 to 1024", self.size)
         # The message names --k, because the command line takes k, and `frames` is 2k + 1.
         expect(self.frames % 2 == 1, "WorldOptions.frames", "an odd number, with the anchor in the middle", self.frames)
-        expect(1 <= self.frames <= 2001, "--k", "0 to 1000", (self.frames - 1) // 2)
+        expect(1 <= self.frames <= 2001, "<<k>>", "0 to 1000", (self.frames - 1) // 2)
         few, many = self.objects_min, self.objects_max
-        expect(1 <= few <= many <= 20, "--objects", "a number or a range within 1 to 20", f"{few}-{many}")
-        expect(0 <= self.distractors <= 50, "--distractors", "0 to 50", self.distractors)
-        expect(0 <= self.occluders <= 10, "--occluders", "0 to 10", self.occluders)
+        expect(1 <= few <= many <= 20, "<<objects>>", "a number or a range within 1 to 20", f"{few}-{many}")
+        expect(0 <= self.distractors <= 50, "<<distractors>>", "0 to 50", self.distractors)
+        expect(0 <= self.occluders <= 10, "<<occluders>>", "0 to 10", self.occluders)
         low, high = self.object_scale
-        expect(0.05 <= low <= high <= 1, "--object-scale", "0.05 to 1, the smaller first", f"{low}-{high}")
+        expect(0.05 <= low <= high <= 1, "<<object_scale>>", "0.05 to 1, the smaller first", f"{low}-{high}")
         tops = {"motion": 4, "blur": 1, "lighting": 3, "noise": 64, "texture_faithful": 1}
         for name, top in tops.items():
-            expect(0 <= getattr(self, name) <= top, f"--{name.replace('_', '-')}", f"0 to {top}", getattr(self, name))
+            expect(0 <= getattr(self, name) <= top, f"<<{name}>>", f"0 to {top}", getattr(self, name))
         near = self.background_correlation
-        expect(-1 <= near <= 1, "--background-correlation", "-1 to 1", near)
+        expect(-1 <= near <= 1, "<<background_correlation>>", "-1 to 1", near)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

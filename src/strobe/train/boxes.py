@@ -16,8 +16,6 @@ from strobe.train.processes import Processes
 from strobe.train.recipe import Recipe
 from strobe.train.sets import TrainingSets
 
-__all__ = ["BoxTrainer", "Truth"]
-
 
 class Truth:
     """The objects of every frame of a dataset: corners (N, 4) in pixels of the frame, classes (N,), and the frame's

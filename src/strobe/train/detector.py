@@ -18,8 +18,6 @@ from strobe.core.records import Box
 from strobe.train.optimising import Optimisation
 from strobe.train.recipe import Recipe
 
-__all__ = ["GridNet", "GridTrainer", "Samples", "targets"]
-
 BACKGROUND, IGNORED = -1, -2
 _REACH = 1.5
 """A cell is assigned to an object if the cell is inside the object's box and within this many cells of its centre."""

@@ -10,8 +10,6 @@ from strobe.core.arrays import Ints
 from strobe.train.recipe import Recipe
 from strobe.train.sets import TrainingSets
 
-__all__ = ["BatchDraw", "Purpose", "Schedule", "generator", "mixed"]
-
 
 class Purpose(IntEnum):
     """The purposes of random draws. Each has an independent random stream."""

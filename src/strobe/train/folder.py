@@ -16,12 +16,9 @@ import torch
 
 from strobe.core.codec import LEFT_OUT, decode, encode
 from strobe.core.errors import CannotWrite, InvalidFile, StrobeError, in_file, printable
-from strobe.core.files import read_json, write_bytes, write_json, write_text
-from strobe.core.inside import inside
+from strobe.core.files import inside, read_json, write_bytes, write_json, write_text
 from strobe.core.locks import LOCK, writing
 from strobe.core.swaps import Staged, settle, swapping
-
-__all__ = ["FIGURES", "Point", "TrainFolder", "curves_csv"]
 
 _ABOUT, _CHECKPOINT, _CURVES = "training.json", "checkpoint.pt", "curves.csv"
 

@@ -20,8 +20,6 @@ from strobe.train.pixels import Pixels
 from strobe.train.recipe import Recipe
 from strobe.train.sets import TrainingSets
 
-__all__ = ["DiscriminatorNet", "GanTrainer", "LatentNet"]
-
 _STANDING = 32
 """The number of batches for measuring the norms of averaged weights at the end."""
 
@@ -33,18 +31,11 @@ class LatentNet(Protocol):
         """Return the images."""
 
 
-class DiscriminatorNet(Protocol):
-    """A torch module from images and classes to realness (N,) and class scores (N, K)."""
-
-    def __call__(self, images: Tensor, classes: Tensor) -> tuple[Tensor, Tensor]:
-        """Return realness and class scores."""
-
-    def tune(self) -> None:
-        """Update the state that `forward` only reads. It is called once before every step."""
-
-
 class GanTrainer(Optimisation):
     """A generator and its discriminator in training, with hinge loss, alternating steps and averaged weights.
+
+    The discriminator `critic` is a torch module from images and classes to realness (N,) and class scores (N, K). Its
+    method `tune` updates the state that `forward` only reads, once before every step.
 
     Before the averaged generator is used, `settle` must recompute its norm statistics. With `compiles`, both networks
     are compiled on the first step. If that fails, they run uncompiled and a note is printed.

@@ -17,8 +17,6 @@ from strobe.train.probe import StoredFeatures
 from strobe.train.sets import HeldOut
 from strobe.train.trainer import Trainer
 
-__all__ = ["ClassifierMeasure", "FlickerMeasure", "HeldOutMeasure", "Plateau", "run"]
-
 
 class Plateau:
     """Divides the learning rate by ten after `patience` consecutive epochs with too little improvement of the loss."""
@@ -177,8 +175,8 @@ def run(
         if not out_of_memory(error):
             raise
         raise StrobeError(
-            f"{printable(folder.path)}: out of memory; split each step with --set accumulate=4, or use a smaller batch "
-            "or --image-size"
+            f"{printable(folder.path)}: out of memory; split each step with <<set=accumulate=4>>, or use a smaller "
+            "batch or <<image_size>>"
         ) from error
     return history
 

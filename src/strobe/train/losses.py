@@ -11,8 +11,6 @@ from torch.nn import functional
 
 from strobe.train.recipe import Recipe
 
-__all__ = ["divergence", "per_image", "symmetric_kl", "worst_of", "worst_weight"]
-
 
 def per_image(scores: Tensor, label: Tensor, every: Tensor | None, *, smoothing: float = 0.0) -> Tensor:
     """Return the loss of each image, (N,): cross-entropy with its class, or binary with each of its classes."""

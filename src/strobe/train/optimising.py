@@ -13,8 +13,6 @@ from strobe.train.draws import Purpose, mixed
 from strobe.train.processes import Processes, shared_norms
 from strobe.train.recipe import Recipe
 
-__all__ = ["Diverged", "Length", "Optimisation", "parts_of"]
-
 _NO_PARAMETER = "the model has no trainable parameter"
 
 
@@ -151,7 +149,7 @@ class Optimisation:
         for (number, _), value in zip(self._pending, values, strict=True):
             if not math.isfinite(value):
                 raise Diverged(
-                    f"the loss of step {number} is not a number; try a smaller learning rate (--set learning_rate=…)"
+                    f"the loss of step {number} is not a number; try a smaller learning rate (<<set=learning_rate=…>>)"
                 )
             self._sums = [one + value for one in self._sums]
             self._counts = [count + 1 for count in self._counts]

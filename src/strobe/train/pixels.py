@@ -20,8 +20,6 @@ from strobe.core.files import replacing
 from strobe.core.locks import locked
 from strobe.core.ports import Image, Progress
 
-__all__ = ["Pixels", "kept_table", "prepared"]
-
 _TOGETHER = 64
 """The number of frames prepared between two progress updates."""
 
@@ -74,8 +72,8 @@ def kept_table(
     if needed > most_bytes:
         size = "×".join(map(str, reversed(shape[1:3])))
         raise StrobeError(
-            f"{shape[0]:,} frames of {size} need {needed / 1e9:.1f} GB, more than --cache-gb {most_bytes / 1e9:g}; "
-            "raise --cache-gb, or use a smaller --image-size"
+            f"{shape[0]:,} frames of {size} need {needed / 1e9:.1f} GB, more than <<cache_gb={most_bytes / 1e9:g}>>; "
+            "raise <<cache_gb>>, or use a smaller <<image_size>>"
         )
     digest = hashlib.sha256(json.dumps(names, sort_keys=True).encode()).hexdigest()
     path = folder / f"{digest[:32]}.npy"

@@ -12,8 +12,6 @@ from strobe.core.arrays import Ints
 from strobe.core.ports import Progress
 from strobe.train.pixels import Pixels
 
-__all__ = ["Probe", "StoredFeatures", "fill_features"]
-
 
 class StoredFeatures:
     """Features of prepared frames (N, D), used instead of pixels. Nothing is cropped."""

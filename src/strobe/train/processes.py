@@ -11,8 +11,6 @@ from torch.distributed.nn.functional import all_gather
 
 from strobe.core.errors import StrobeError
 
-__all__ = ["Processes", "joined", "shared_norms"]
-
 Found = TypeVar("Found")
 
 

@@ -12,8 +12,7 @@ from typing import Any, Literal
 
 from strobe.core.codec import decode, encode
 from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, UnknownName, expect, in_file, printable
-
-__all__ = ["Recipe", "find", "shipped"]
+from strobe.core.files import regular
 
 _PER_MODEL = "for"
 """The table of a recipe with settings per architecture: [for."vgg*"]."""
@@ -42,7 +41,8 @@ class Recipe:
     decay of the weight average (0: none). The schedule `plateau` divides the learning rate by ten after `patience`
     epochs whose training loss fell by less than a thousandth. The schedule `steps` divides it by ten at one half and at
     three quarters of training. The key `steps`, if not 0, takes precedence over `epochs`. `clips` and `test_clips` are
-    for a detector without a dataset.
+    for a detector without a dataset. A detector of torchvision starts from the classifier `backbone`, if given, with
+    `live` or `frozen` norms, and trains the last `trainable_layers` of the five layers of a ResNet.
     """
 
     name: str
@@ -80,17 +80,37 @@ class Recipe:
     test_clips: int = 0
     width: int = 64
     naming: float = 0.0
+    backbone: str = ""
+    norms: Literal["live", "frozen"] = "live"
+    trainable_layers: int = 5
 
     def __post_init__(self) -> None:
         expect(bool(self.name), "name", "not empty", self.name)
         for key, low, high in (
-            ("k", 0, 10_000), ("epochs", 1, 100_000), ("steps", 0, 10**9), ("batch", 1, 65_536), ("patience", 0, 1000),
-            ("accumulate", 1, 1024), ("attack_steps", 1, 1000), ("clips", 0, 10**7), ("test_clips", 0, 10**7),
-            ("ramp", 0, 1), ("worst_weight", 0, 1000), ("corrupted", 0, 1), ("weight_decay", 0, 1),
-            ("momentum", 0, 0.9999), ("warm_up", 0, 1), ("clip_norm", 0, 1e6), ("label_smoothing", 0, 0.9),
-            ("ema", 0, 0.99999), ("crop", 0, 0.4), ("eps", 0, 1 if self.norm == "linf" else 1000), ("width", 1, 4096),
+            ("k", 0, 10_000),
+            ("epochs", 1, 100_000),
+            ("steps", 0, 10**9),
+            ("batch", 1, 65_536),
+            ("patience", 0, 1000),
+            ("accumulate", 1, 1024),
+            ("attack_steps", 1, 1000),
+            ("clips", 0, 10**7),
+            ("test_clips", 0, 10**7),
+            ("ramp", 0, 1),
+            ("worst_weight", 0, 1000),
+            ("corrupted", 0, 1),
+            ("weight_decay", 0, 1),
+            ("momentum", 0, 0.9999),
+            ("warm_up", 0, 1),
+            ("clip_norm", 0, 1e6),
+            ("label_smoothing", 0, 0.9),
+            ("ema", 0, 0.99999),
+            ("crop", 0, 0.4),
+            ("eps", 0, 1 if self.norm == "linf" else 1000),
+            ("width", 1, 4096),
             ("naming", 0, 1000),
-        ):  # fmt: skip
+            ("trainable_layers", 0, 5),
+        ):
             value = getattr(self, key)
             expect(low <= value <= high, key, f"{low} to {high}", value)
         expect(0 < self.learning_rate <= 100, "learning_rate", "above 0, at most 100", self.learning_rate)
@@ -109,6 +129,10 @@ class Recipe:
             "optimiser",
             "adam for a gan, and another optimiser for other recipes",
             self.optimiser,
+        )
+        plain_start = (self.backbone, self.norms, self.trainable_layers) == ("", "live", 5)
+        expect(
+            plain_start or self.trains == "detector", "backbone", "unset, unless a detector is trained", self.backbone
         )
         expect(not (adversaries and self.takes_sets), "loss", "average for a gan", self.loss)
         expect(not adversaries or self.ema > 0, "ema", "above 0 for a gan", self.ema)
@@ -152,7 +176,14 @@ class Recipe:
         return {key: value for key, value in told.items() if key not in _LATER or value != _LATER[key]}
 
 
-_LATER = {"norm": "linf", "width": 64, "naming": 0.0}
+_LATER = {
+    "norm": "linf",
+    "width": 64,
+    "naming": 0.0,
+    "backbone": "",
+    "norms": "live",
+    "trainable_layers": 5,
+}
 
 
 def _toml(value: Any) -> str:
@@ -183,7 +214,7 @@ def find(name: str, *, changes: Sequence[str] = (), model: str = "") -> Recipe:
     if name.endswith(".toml") or "/" in name:
         path = Path(name)
         try:
-            text = path.read_text(encoding="utf-8")
+            text = regular(path).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or "not UTF-8 text"
             raise StrobeError(f"cannot read the recipe {printable(path)}: {reason}") from error
@@ -246,7 +277,7 @@ def _change(text: str) -> dict[str, Any]:
     key, equals, value = text.partition("=")
     key = key.strip()
     if not equals or not key:
-        raise InvalidValue(f"--set: expected key=value, got {printable(text)!r}")
+        raise InvalidValue(f"<<set>>: expected key=value, got {printable(text)!r}")
     _known({key: value}, "a recipe")
     try:
         return {key: tomllib.loads(f"value = {value}")["value"]}

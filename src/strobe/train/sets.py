@@ -12,8 +12,6 @@ from strobe.core.errors import StrobeError, printable
 from strobe.metrics.flicker import first_change
 from strobe.metrics.pmk import first_wrong, right_at
 
-__all__ = ["HeldOut", "TrainingSets", "targets_of"]
-
 _NONE = -1
 
 
@@ -46,7 +44,7 @@ def targets_of(dataset: Dataset, *, multi_label: bool = False) -> Targets:
             key = printable(dataset.frames.key[lost[0]])
             raise StrobeError(
                 f"{printable(dataset.name)}: {len(lost)} frame(s) have several labels and no boxes to find the "
-                f"largest object, first {key}; train on all labels with --multi-label"
+                f"largest object, first {key}; train on all labels with <<multi_label>>"
             )
     if not (label[judged] != _NONE).any():
         raise StrobeError(f"{printable(dataset.name)}: no frame has a label, so there is nothing to train on")
@@ -173,7 +171,7 @@ class HeldOut:
         if not len(sets):
             raise StrobeError(
                 f"{printable(dataset.name)}: no held-out set has a label, so strobe cannot measure the model; label "
-                "some sets, or pass another dataset with --held-out"
+                "some sets, or pass another dataset with <<held_out>>"
             )
         chosen = np.isin(dataset.sets.set, sets)
         frames = np.unique(dataset.sets.frame[chosen])

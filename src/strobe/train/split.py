@@ -13,19 +13,6 @@ from strobe.core.errors import StrobeError, expect, printable
 from strobe.core.ports import Progress
 from strobe.train.sets import targets_of
 
-__all__ = [
-    "HELD",
-    "SPLIT",
-    "Split",
-    "check_classes",
-    "check_leaks",
-    "labelled_anchors",
-    "sides_of",
-    "sides_without_labels",
-    "split_by_source",
-]
-
-
 SPLIT, HELD = "split.csv", "held-out.txt"
 """Two files in a training's folder: every source with its side, and the held-out sources for --subset."""
 
@@ -119,7 +106,7 @@ def labelled_anchors(anchors: Dataset, dataset: Dataset, split: Split, held_out:
 
     Raises StrobeError for other classes, missing labels, or sources and pixels of the held-out side.
     """
-    _same_classes(dataset, anchors, what="the dataset of --anchors")
+    _same_classes(dataset, anchors, what="the dataset of <<anchors>>")
     sets = np.flatnonzero(targets_of(anchors).label[anchors.sets.is_anchor] >= 0)
     if split.is_part and anchors.frames_digest() == dataset.frames_digest():
         sets = sets[~np.isin(anchors.video_of_set[sets], dataset.video_of_set[split.held_out])]
@@ -166,7 +153,7 @@ def split_by_source(dataset: Dataset, label_of_set: Ints, *, share: float, seed:
     if n_parts < 2:
         raise StrobeError(
             f"{printable(dataset.name)}: all its sets share one source, so none can be held out; pass another "
-            "dataset with --held-out"
+            "dataset with <<held_out>>"
         )
     label = np.array([np.bincount(label_of_set[part == one] + 1).argmax() - 1 for one in range(n_parts)])
     names = [_least_name(dataset, part, one) for one in range(n_parts)]
@@ -179,7 +166,7 @@ def split_by_source(dataset: Dataset, label_of_set: Ints, *, share: float, seed:
     if not held.any():
         raise StrobeError(
             f"{printable(dataset.name)}: no class has two sources, so none can be held out; pass another dataset with "
-            "--held-out"
+            "<<held_out>>"
         )
     return Split(training=np.flatnonzero(~held[part]), held_out=np.flatnonzero(held[part]))
 

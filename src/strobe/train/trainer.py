@@ -25,8 +25,6 @@ from strobe.train.processes import Processes
 from strobe.train.recipe import Recipe
 from strobe.train.sets import TrainingSets
 
-__all__ = ["Hooks", "LabelledAnchors", "Normal", "Trainer", "quick_precision"]
-
 _SCORED_AT_ONCE = {"cuda": 4096, "cpu": 256}
 """The number of images in a forward pass without gradients."""
 
@@ -269,9 +267,13 @@ class Trainer(Optimisation):
         self.module.eval()
         label = self._label[torch.from_numpy(rows).to(self.device)]
         attacked = self.hooks.attack(
-            lambda pixels: self._scores(self._input(pixels * 255)), images.float() / 255, label, self.recipe.eps,
-            self.recipe.attack_steps, rng,
-        )  # fmt: skip
+            lambda pixels: self._scores(self._input(pixels * 255)),
+            images.float() / 255,
+            label,
+            self.recipe.eps,
+            self.recipe.attack_steps,
+            rng,
+        )
         self.module.train()
         self.module.zero_grad(set_to_none=True)
         return attacked.detach() * 255

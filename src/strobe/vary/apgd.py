@@ -10,8 +10,6 @@ from typing import Any
 from strobe.core.late import require
 from strobe.vary.pgd import Ball, Pgd, Scores, cross_entropy, wrong_by
 
-__all__ = ["best_of_apgd", "likeliest_wrong", "targeted_dlr"]
-
 _MOMENTUM = 0.75
 """The weight of the gradient in a step. The rest is momentum."""
 

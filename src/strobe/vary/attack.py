@@ -19,8 +19,6 @@ from strobe.vary.apgd import best_of_apgd, likeliest_wrong
 from strobe.vary.pgd import LEAST, Ball, Norm, Pgd, Scores, best_of_steps
 from strobe.vary.searched_sets import Finding
 
-__all__ = ["METHODS", "AttackOptions", "AttackPlan", "Method", "attack", "checked_levels", "fine_grid"]
-
 Method = Literal["pgd", "apgd"]
 METHODS: tuple[Method, ...] = ("pgd", "apgd")
 
@@ -80,8 +78,11 @@ class AttackPlan:
         climbing: dict[str, Any] = {"loss": pgd.loss, "steps": pgd.steps, "step": pgd.share}
         if is_apgd:
             climbing = {
-                "method": "apgd", "loss": "cross-entropy, targeted DLR", "steps": pgd.steps, "targets": self.how.targets
-            }  # fmt: skip
+                "method": "apgd",
+                "loss": "cross-entropy, targeted DLR",
+                "steps": pgd.steps,
+                "targets": self.how.targets,
+            }
         return Variant(
             variant=self.name,
             axis="epsilon",
@@ -89,10 +90,14 @@ class AttackPlan:
             levels=self.levels,
             target=self.target,
             fields={
-                "kind": "attack", "norm": pgd.norm, "search": "minimal" if self.how.minimal else "grid",
-                **climbing, "restarts": self.how.restarts, "margin": pgd.margin,
+                "kind": "attack",
+                "norm": pgd.norm,
+                "search": "minimal" if self.how.minimal else "grid",
+                **climbing,
+                "restarts": self.how.restarts,
+                "margin": pgd.margin,
             },
-        )  # fmt: skip
+        )
 
     def beside(self) -> dict[str, Variant]:
         """Return no companion variants. The difference of two images already shows the change."""
@@ -100,7 +105,7 @@ class AttackPlan:
 
 
 def checked_levels(
-    levels: Sequence[float], *, norm: Norm = "linf", rounded: bool = True, what: str = "--eps"
+    levels: Sequence[float], *, norm: Norm = "linf", rounded: bool = True, what: str = "<<eps>>"
 ) -> tuple[float, ...]:
     """Return the grid after checking that its values ascend, are distinct, and are large enough for 8 bits.
 
@@ -132,7 +137,7 @@ def fine_grid(norm: Norm, *, most: float) -> tuple[float, ...]:
     >>> len(fine_grid("linf", most=16 / 255)), len(fine_grid("l2", most=4.0))
     (16, 25)
     """
-    checked_levels([most], norm=norm, what="--most")
+    checked_levels([most], norm=norm, what="<<most>>")
     if norm == "linf":
         return tuple(level / 255 for level in range(1, math.floor(most * 255 + 1e-6) + 1))
     return tuple(level for level in (most * 2 ** (-place / 4) for place in range(24, -1, -1)) if level >= LEAST)
@@ -214,11 +219,14 @@ def attack(
             rows = torch.tensor(again, device=device)
             starts = [_start(options, names[place], live[place], number, pixels.shape[1:]) for place in again]
             change, lead = _climbed(options)(
-                scores, pixels[rows], right[rows],
+                scores,
+                pixels[rows],
+                right[rows],
                 eps=torch.tensor([grid[live[place]] for place in again], device=device),
-                how=options.pgd, start=torch.cat(starts).to(device),
+                how=options.pgd,
+                start=torch.cat(starts).to(device),
                 **({} if towards is None else {"target": towards[rows]}),
-            )  # fmt: skip
+            )
             for row, place in enumerate(again):
                 leads[place] = max(leads[place], lead[row].item())
                 hit = _hit(images[place], change[row], lead[row].item(), options.pgd)

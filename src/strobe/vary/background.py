@@ -14,8 +14,6 @@ from strobe.core.errors import StrobeError, expect, printable
 from strobe.core.ladders import RUNGS
 from strobe.core.ports import Image
 
-__all__ = ["LEAST_STRIP", "VERSION", "SiblingFiles", "has_ground", "rung"]
-
 VERSION = 1
 """The version of the rung renderer. It changes when the same recipe would give different pixels."""
 

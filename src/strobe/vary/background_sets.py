@@ -17,8 +17,6 @@ from strobe.vary.background import VERSION, has_ground
 from strobe.vary.donors import Ground, donors_of
 from strobe.vary.pictures import AnchorImage
 
-__all__ = ["AnchorObject", "LadderOptions", "LadderPlan", "known_rungs", "ladder_dataset", "ladder_of", "member_index"]
-
 _APART = 1_000_000
 """Frames of the rungs of anchor i are numbered from (i + 1) times this number, above the source's own frames."""
 
@@ -39,10 +37,10 @@ class LadderOptions:
     masks: str = ""
 
     def __post_init__(self) -> None:
-        expect(self.fit in FITS, "--fit", " or ".join(FITS), self.fit)
+        expect(self.fit in FITS, "<<fit>>", " or ".join(FITS), self.fit)
         fine = bool(self.contexts) and all(1.0 <= context <= 10.0 for context in self.contexts)
-        expect(fine, "--context", "numbers from 1 to 10", self.contexts)
-        expect(self.seed >= 0, "--seed", ">= 0", self.seed)
+        expect(fine, "<<context>>", "numbers from 1 to 10", self.contexts)
+        expect(self.seed >= 0, "<<seed>>", ">= 0", self.seed)
         rounded = sorted({round(float(context), 3) for context in self.contexts})
         object.__setattr__(self, "contexts", tuple(rounded))
 
@@ -57,11 +55,15 @@ class LadderOptions:
             fields["masks"] = self.masks
         by_context = name == "crop"
         return Variant(
-            variant=name, axis="context" if by_context else "rung", unit="x" if by_context else "", fields=fields,
-            ordered=False, levels=self.contexts if by_context else (1.0,),
+            variant=name,
+            axis="context" if by_context else "rung",
+            unit="x" if by_context else "",
+            fields=fields,
+            ordered=False,
+            levels=self.contexts if by_context else (1.0,),
             role="control" if name in CONTROLS else "same",
             estimated=any(str(fields.get(one, "")).startswith("estimated:") for one in ("boxes", "masks")),
-        )  # fmt: skip
+        )
 
     def members(self, name: str) -> list[tuple[str, float]]:
         """Return the names of a rung's frames, and each one's distance from the anchor."""
@@ -72,9 +74,15 @@ class LadderOptions:
     def to_json(self) -> dict[str, Any]:
         """Return everything that determines the result."""
         return {
-            "rungs": list(self.rungs), "contexts": list(self.contexts), "fit": self.fit, "seed": self.seed,
-            "stored": self.store, "boxes": self.boxes, "masks": self.masks, "version": VERSION,
-        }  # fmt: skip
+            "rungs": list(self.rungs),
+            "contexts": list(self.contexts),
+            "fit": self.fit,
+            "seed": self.seed,
+            "stored": self.store,
+            "boxes": self.boxes,
+            "masks": self.masks,
+            "version": VERSION,
+        }
 
 
 def known_rungs(names: Sequence[str]) -> tuple[str, ...]:
@@ -133,20 +141,29 @@ def ladder_of(
         if not why and seen.setdefault(picture.sha256, key) != key:
             why = f"the same image as {seen[picture.sha256]}"
         about[row] = LadderPicture(
-            picture=key, frame_id=ids[row], size_wh=picture.size_wh, xyxy=thing.xyxy if cut else None,
-            area_share=None if cut is None else share_of(cut, picture.size_wh), mask_share=thing.mask_share,
-            boxes=how.boxes if cut else "", masks=how.masks if thing.mask else "",
-            mask=thing.mask[0] if thing.mask else "", absent={LADDER: why} if why else {},
-        )  # fmt: skip
+            picture=key,
+            frame_id=ids[row],
+            size_wh=picture.size_wh,
+            xyxy=thing.xyxy if cut else None,
+            area_share=None if cut is None else share_of(cut, picture.size_wh),
+            mask_share=thing.mask_share,
+            boxes=how.boxes if cut else "",
+            masks=how.masks if thing.mask else "",
+            mask=thing.mask[0] if thing.mask else "",
+            absent={LADDER: why} if why else {},
+        )
         if not why and cut is not None:
             cuts[row] = (cut, around or cut)
     grounds = [
         Ground(
-            row=row, name=ids[row], source=int(frames.video[row]), labels=frozenset(labels[row]),
+            row=row,
+            name=ids[row],
+            source=int(frames.video[row]),
+            labels=frozenset(labels[row]),
             gives=has_ground(around, pictures[row].size_wh),
         )
         for row, (_, around) in cuts.items()
-    ]  # fmt: skip
+    ]
     donors = {name: donors_of(grounds, shared=name == "same", seed=how.seed) for name in ("same", "other")}
     recipes: dict[int, dict[str, Mapping[str, Any]]] = {row: {} for row in pictures}
     for row, (cut, around) in cuts.items():
@@ -254,9 +271,14 @@ def member_index(anchor: int, name: str, level: float) -> int:
 
 
 def ladder_dataset(
-    source: Dataset, pictures: Mapping[int, AnchorImage], ladder: LadderPlan, how: LadderOptions, *, name: str,
+    source: Dataset,
+    pictures: Mapping[int, AnchorImage],
+    ladder: LadderPlan,
+    how: LadderOptions,
+    *,
+    name: str,
     provenance: Mapping[str, Any],
-) -> Dataset:  # fmt: skip
+) -> Dataset:
     """Make one set per image and rung. Members are scored with their anchor's labels.
 
     `pictures` are keyed by the anchors' rows in the source, with the members' files if stored.
@@ -295,9 +317,16 @@ class _LadderTables:
         how, frames = self._how, self._source.frames
         video, index, key = self._video(int(frames.video[anchor])), int(frames.index[anchor]), str(frames.key[anchor])
         first = self.tables.frame(
-            video=video, index=index, key=key, media=picture.media, sha256=picture.sha256, as_input=True,
-            recipe=(whole := _whole(how)), size_wh=_size(picture.size_wh, whole), labels=self._labels[anchor],
-        )  # fmt: skip
+            video=video,
+            index=index,
+            key=key,
+            media=picture.media,
+            sha256=picture.sha256,
+            as_input=True,
+            recipe=(whole := _whole(how)),
+            size_wh=_size(picture.size_wh, whole),
+            labels=self._labels[anchor],
+        )
         for rung in how.rungs:
             members = []
             for name, level in how.members(rung):
@@ -306,10 +335,15 @@ class _LadderTables:
                 recipe = None if rung == "usual" else recipes[name]
                 media, sha256 = picture.members.get(name, (picture.media, picture.sha256))
                 row = self.tables.frame(
-                    video=video, index=member_index(index, rung, level), key=f"{name}/{key}", media=media,
-                    sha256=sha256, as_input=rung != "usual", size_wh=_size(picture.size_wh, recipe),
+                    video=video,
+                    index=member_index(index, rung, level),
+                    key=f"{name}/{key}",
+                    media=media,
+                    sha256=sha256,
+                    as_input=rung != "usual",
+                    size_wh=_size(picture.size_wh, recipe),
                     recipe=None if name in picture.members else recipe,
-                )  # fmt: skip
+                )
                 members.append((row, level))
             if members:
                 self.tables.set(set_id=f"{key}@{rung}", anchor=first, members=members, variant=rung, group=key)
@@ -318,9 +352,12 @@ class _LadderTables:
         videos = self._source.videos
         if row not in self._videos:
             self._videos[row] = self.tables.video(
-                video_id=str(videos.video_id[row]), name=str(videos.name[row]), fps=videos.fps(row),
-                codec=str(videos.codec[row]), kind=str(videos.kind[row]),
-            )  # fmt: skip
+                video_id=str(videos.video_id[row]),
+                name=str(videos.name[row]),
+                fps=videos.fps(row),
+                codec=str(videos.codec[row]),
+                kind=str(videos.kind[row]),
+            )
         return self._videos[row]
 
 

@@ -7,16 +7,6 @@ from PIL import Image as PillowImage
 from strobe.core.arrays import Ints
 from strobe.vary.fields import Pixels, convolved, nominal_hw, scale_of, streak, to_bytes
 
-__all__ = [
-    "copied_from",
-    "defocus_blur",
-    "gaussian_blur",
-    "glass_blur",
-    "glass_scatter",
-    "motion_blur",
-    "zoom_blur",
-]
-
 
 def gaussian_blur(pixels: Pixels, sigma: float, rng: np.random.Generator) -> Pixels:  # noqa: ARG001 (no randomness)
     """Apply a Gaussian blur of this width."""

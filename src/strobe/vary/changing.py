@@ -18,18 +18,6 @@ from strobe.core.generators import GRANULARITIES, GeneratorSpec
 from strobe.core.late import require
 from strobe.core.ports import LayeredGenerator
 
-__all__ = [
-    "STILL",
-    "Base",
-    "ChangeableGenerator",
-    "drawn_latents",
-    "eight_bits",
-    "granularities",
-    "places_of",
-    "scales",
-    "seed_of",
-]
-
 STILL = 1e-8
 """A neuron whose standard deviation is below this counts as constant and is not changed."""
 

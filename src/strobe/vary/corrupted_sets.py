@@ -16,8 +16,6 @@ from strobe.vary.corruptions import CORRUPTIONS, SEVERITIES
 from strobe.vary.pictures import AnchorImage
 from strobe.vary.rendering import corruption_recipe
 
-__all__ = ["CorruptionPlan", "corrupted_dataset", "member_index"]
-
 _APART = 1_000_000
 """Members of anchor i are numbered from (i + 1) times this number, above the source's own frames."""
 
@@ -36,8 +34,10 @@ class CorruptionPlan:
 
     def __post_init__(self) -> None:
         known = bool(self.kinds) and all(kind in CORRUPTIONS for kind in self.kinds)
-        expect(known, "--kind", f"among {', '.join(CORRUPTIONS)}", self.kinds)
-        expect(bool(self.severities) and set(self.severities) <= set(SEVERITIES), "--severity", "1–5", self.severities)
+        expect(known, "<<kind>>", f"among {', '.join(CORRUPTIONS)}", self.kinds)
+        expect(
+            bool(self.severities) and set(self.severities) <= set(SEVERITIES), "<<severity>>", "1–5", self.severities
+        )
         object.__setattr__(self, "severities", tuple(sorted(set(self.severities))))
 
     def each(self) -> Iterator[tuple[str, int]]:
@@ -57,9 +57,11 @@ class CorruptionPlan:
     def to_json(self) -> dict[str, Any]:
         """Return everything that determines the result."""
         return {
-            "kinds": list(self.kinds), "severities": list(self.severities), "stored": self.store,
+            "kinds": list(self.kinds),
+            "severities": list(self.severities),
+            "stored": self.store,
             "version": self.version,
-        }  # fmt: skip
+        }
 
     def recipe(self, video_id: str, anchor: int, kind: str, severity: int) -> dict[str, Any]:
         """Return the recipe of an anchor's member. The anchor is given by its source and its index there."""
@@ -114,12 +116,17 @@ def corrupted_dataset(
         video, index, key = int(frames.video[anchor]), int(frames.index[anchor]), str(frames.key[anchor])
         if video not in rows:
             rows[video] = grown.video(
-                video_id=str(videos.video_id[video]), name=str(videos.name[video]), fps=videos.fps(video),
-                codec=str(videos.codec[video]), kind=str(videos.kind[video]),
-            )  # fmt: skip
+                video_id=str(videos.video_id[video]),
+                name=str(videos.name[video]),
+                fps=videos.fps(video),
+                codec=str(videos.codec[video]),
+                kind=str(videos.kind[video]),
+            )
         shared: dict[str, Any] = {
-            "video": rows[video], "size_wh": picture.size_wh, "as_input": bool(frames.as_input[anchor])
-        }  # fmt: skip
+            "video": rows[video],
+            "size_wh": picture.size_wh,
+            "as_input": bool(frames.as_input[anchor]),
+        }
         first = grown.frame(
             index=index, key=key, media=picture.media, sha256=picture.sha256, labels=truth.labels(anchor), **shared
         )
@@ -129,11 +136,14 @@ def corrupted_dataset(
             for severity in how.severities:
                 media, sha256 = picture.members.get(f"{kind}-{severity}", (picture.media, picture.sha256))
                 row = grown.frame(
-                    index=member_index(index, kind, severity), key=f"{kind}/{severity}/{key}", media=media,
-                    sha256=sha256, labels=truth.labels(anchor) if truth.boxed else (),
+                    index=member_index(index, kind, severity),
+                    key=f"{kind}/{severity}/{key}",
+                    media=media,
+                    sha256=sha256,
+                    labels=truth.labels(anchor) if truth.boxed else (),
                     recipe=None if how.store else how.recipe(str(videos.video_id[video]), index, kind, severity),
                     **shared,
-                )  # fmt: skip
+                )
                 truth.boxes(anchor, row, grown)
                 members.append((row, float(severity)))
             grown.set(set_id=f"{key}@{kind}", anchor=first, members=members, variant=kind, group=key)
@@ -173,6 +183,9 @@ class _Truth:
         low, high = np.searchsorted(self._at, [frame, frame + 1])
         for place in self._boxes[low:high].tolist():
             grown.box(
-                frame=row, label=int(boxes.label[place]), xyxy=boxes.xyxy[place].tolist(),
-                track=int(boxes.track[place]), crowd=bool(boxes.crowd[place]),
-            )  # fmt: skip
+                frame=row,
+                label=int(boxes.label[place]),
+                xyxy=boxes.xyxy[place].tolist(),
+                track=int(boxes.track[place]),
+                crowd=bool(boxes.crowd[place]),
+            )

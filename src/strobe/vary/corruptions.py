@@ -15,8 +15,6 @@ from strobe.core.ports import Image
 from strobe.vary import blur, digital, noise, weather
 from strobe.vary.fields import Pixels, to_bytes
 
-__all__ = ["CORRUPTIONS", "GROUPS", "SEVERITIES", "Corruption", "chosen", "corrupt"]
-
 SEVERITIES = (1, 2, 3, 4, 5)
 
 

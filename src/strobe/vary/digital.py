@@ -7,8 +7,6 @@ from PIL import Image as PillowImage
 
 from strobe.vary.fields import Pixels, nominal_hw, resized, scale_of, to_bytes
 
-__all__ = ["contrast", "elastic", "jpeg", "pixelate", "saturate"]
-
 _WAVE = 2.24
 """The smoothness of the waves of `elastic`: the width of a Gaussian, in pixels of a 224-pixel image."""
 

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Ground", "donors_of"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ground:

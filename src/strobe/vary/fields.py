@@ -6,8 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as PillowImage
 
-__all__ = ["Pixels", "cloud", "convolved", "nominal_hw", "plasma", "resized", "scale_of", "streak", "to_bytes"]
-
 Pixels = NDArray[np.float32]
 """Values in 0–1: an image (height, width, 3) or a plane (height, width)."""
 

@@ -15,8 +15,6 @@ from strobe.core.variants import Target, Variant
 from strobe.vary.generator_search import GeneratorSearchOptions
 from strobe.vary.searched_sets import Stored
 
-__all__ = ["AXIS", "GeneratorSearchPlan", "Sampled", "generated_dataset"]
-
 AXIS, UNIT = "magnitude", "std"
 
 
@@ -55,11 +53,20 @@ class GeneratorSearchPlan:
 
     def _fields(self) -> dict[str, Any]:
         return {
-            "kind": "generator", "granularity": self.granularity, "layers": list(self.layers),
-            "neurons": self.neurons, "search": self.how.search, "aim": self.aim, "steps": self.how.n_steps,
-            "restarts": self.how.restarts, "margin": self.how.margin, "seed": self.how.seed,
-            "generator": self.generator, "generator_weights": self.weights, "scale": self.scale,
-        }  # fmt: skip
+            "kind": "generator",
+            "granularity": self.granularity,
+            "layers": list(self.layers),
+            "neurons": self.neurons,
+            "search": self.how.search,
+            "aim": self.aim,
+            "steps": self.how.n_steps,
+            "restarts": self.how.restarts,
+            "margin": self.how.margin,
+            "seed": self.how.seed,
+            "generator": self.generator,
+            "generator_weights": self.weights,
+            "scale": self.scale,
+        }
 
     def variant(self) -> Variant:
         """Return the variant, with everything needed to reproduce its findings."""
@@ -70,13 +77,23 @@ class GeneratorSearchPlan:
     def beside(self) -> Mapping[str, Variant]:
         """The companion variants: a random direction of the same magnitude, and the path to the finding."""
         random = Variant(
-            variant=f"{self.name}/random", axis=AXIS, unit=UNIT, levels=self.levels, target=self.target,
-            role="control", fields={**self._fields(), "control": "random"},
-        )  # fmt: skip
+            variant=f"{self.name}/random",
+            axis=AXIS,
+            unit=UNIT,
+            levels=self.levels,
+            target=self.target,
+            role="control",
+            fields={**self._fields(), "control": "random"},
+        )
         between = Variant(
-            variant=f"{self.name}/between", axis=AXIS, unit=UNIT, levels=self.levels, target=self.target, role="shown",
+            variant=f"{self.name}/between",
+            axis=AXIS,
+            unit=UNIT,
+            levels=self.levels,
+            target=self.target,
+            role="shown",
             fields=self._fields(),
-        )  # fmt: skip
+        )
         return {"random": random, "between": between}
 
 
@@ -98,13 +115,17 @@ def generated_dataset(spec: GeneratorSpec, sampled: Sampled, pictures: Sequence[
     grown = DatasetBuilder()
     for row, (label, key) in enumerate(zip(sampled.classes, sampled.names, strict=True)):
         latent = sampled.latents[row].tobytes().hex()
-        video = grown.video(
-            video_id=frame_list_digest([spec.weights, str(label), latent]), name=key, kind="generated"
-        )  # fmt: skip
+        video = grown.video(video_id=frame_list_digest([spec.weights, str(label), latent]), name=key, kind="generated")
         picture = pictures[row]
         frame = grown.frame(
-            video=video, index=0, key=key, media=picture.media, sha256=picture.sha256, size_wh=picture.size_wh,
-            as_input=True, labels=[label],
-        )  # fmt: skip
+            video=video,
+            index=0,
+            key=key,
+            media=picture.media,
+            sha256=picture.sha256,
+            size_wh=picture.size_wh,
+            as_input=True,
+            labels=[label],
+        )
         grown.set(set_id=key, anchor=frame, members=[])
     return grown.build(DatasetInfo(name=name, label_space=spec.label_space, k=0, axis=AXIS, label_source="anchor"))

@@ -18,8 +18,6 @@ from strobe.vary.changing import Base, ChangeableGenerator, eight_bits
 from strobe.vary.pgd import Scores, wrong_by
 from strobe.vary.searched_sets import Finding
 
-__all__ = ["OCTAVES", "SEARCHES", "GeneratorSearchOptions", "levels_of", "search_changes"]
-
 SEARCHES = ("minimal", "reference", "budget")
 """The search methods.
 
@@ -145,9 +143,14 @@ class _Items:
         self.change[places], self.image[places] = stored[at], image[at]
 
     def climb(
-        self, rows: Any, start: Any, radius: Callable[[int, Any], Any], steps: int,
-        move: Callable[[int, Any, Any, Any], Any], attempt: int,
-    ) -> Any:  # fmt: skip
+        self,
+        rows: Any,
+        start: Any,
+        radius: Callable[[int, Any], Any],
+        steps: int,
+        move: Callable[[int, Any, Any, Any], Any],
+        attempt: int,
+    ) -> Any:
         """Return the rows that the model gets wrong, (n,).
 
         An item stops at its first finding. `radius(step, live)` bounds a change.
@@ -285,10 +288,18 @@ def _random(items: _Items, rows: Any, names: Sequence[str], how: GeneratorSearch
 
 
 def search_changes(
-    scores: Scores, changing: ChangeableGenerator, base: Base, right: NDArray[np.bool_], names: Sequence[str], *,
-    levels: Sequence[float], options: GeneratorSearchOptions, strips: Sequence[bool] = (), keep: bool = True,
+    scores: Scores,
+    changing: ChangeableGenerator,
+    base: Base,
+    right: NDArray[np.bool_],
+    names: Sequence[str],
+    *,
+    levels: Sequence[float],
+    options: GeneratorSearchOptions,
+    strips: Sequence[bool] = (),
+    keep: bool = True,
     tell: Callable[[float], None] = lambda _: None,
-) -> list[Finding]:  # fmt: skip
+) -> list[Finding]:
     """Return each image's outcome: the smallest change found at which the model errs, and its companion images.
 
     `right` (N, C) marks the classes whose lead must be overcome. `names` seed the draws. The companions of a finding
@@ -320,15 +331,22 @@ def search_changes(
             out.append(Finding(status="anchor_wrong", margin=leads[place]))
         else:
             facts |= {
-                "random_fooled": chance.fooled[place], "attempt": int(items.attempt[place]), "rms": changing.rms(size),
-            }  # fmt: skip
+                "random_fooled": chance.fooled[place],
+                "attempt": int(items.attempt[place]),
+                "rms": changing.rms(size),
+            }
             companions = {"random": [(size, chance.image[place])]}
             if strips and strips[place]:
                 companions["between"] = _between(items, place, size)
             finding = Finding(
-                status="found", reach=size, margin=leads[place], image=images[place], facts=facts, beside=companions,
+                status="found",
+                reach=size,
+                margin=leads[place],
+                image=images[place],
+                facts=facts,
+                beside=companions,
                 change=change if keep else None,
-            )  # fmt: skip
+            )
             out.append(finding)
     return out
 

@@ -9,10 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strobe.core.errors import InvalidFile, StrobeError, printable
-from strobe.core.inside import inside
+from strobe.core.files import inside
 from strobe.core.ports import Image
-
-__all__ = ["FOREGROUND", "bounds_of", "decoded_mask", "mask_bytes", "read_mask", "read_pane", "without_specks"]
 
 FOREGROUND = 127
 """Mask pixels above this are the object."""

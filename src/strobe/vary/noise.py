@@ -10,8 +10,6 @@ import numpy as np
 
 from strobe.vary.fields import Pixels, nominal_hw, resized, scale_of
 
-__all__ = ["gaussian_noise", "impulse_noise", "shot_noise"]
-
 
 def gaussian_noise(pixels: Pixels, deviation: float, rng: np.random.Generator) -> Pixels:
     """Add Gaussian noise of this standard deviation to every value."""

@@ -12,21 +12,6 @@ from typing import Any, Literal
 from strobe.core.errors import expect
 from strobe.core.late import require
 
-__all__ = [
-    "LEAST",
-    "LOSSES",
-    "NORMS",
-    "Ball",
-    "Loss",
-    "Norm",
-    "Pgd",
-    "Scores",
-    "best_of_steps",
-    "cross_entropy",
-    "perturbed",
-    "wrong_by",
-]
-
 Norm = Literal["linf", "l2"]
 Loss = Literal["margin", "cross-entropy"]
 Scores = Callable[[Any], Any]

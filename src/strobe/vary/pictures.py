@@ -6,15 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from strobe.core.dataset import Dataset
-from strobe.core.files import write_bytes
-from strobe.core.inside import inside
+from strobe.core.files import inside, write_bytes
 from strobe.core.png import png_bytes
 from strobe.core.ports import Image
 from strobe.vary.background import Mask
 from strobe.vary.masks import read_mask, read_pane
 from strobe.vary.rendering import rendered
-
-__all__ = ["AnchorImage", "StoreJob", "anchors_of", "store_members"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

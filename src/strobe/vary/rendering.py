@@ -17,8 +17,6 @@ from strobe.vary.background import Mask, SiblingFiles, rung
 from strobe.vary.corruptions import CORRUPTIONS, SEVERITIES, corrupt
 from strobe.vary.masks import read_mask, read_pane
 
-__all__ = ["NoSiblings", "corruption_recipe", "rendered", "with_rendered_frames"]
-
 _FIRST_VERSION = {"glass_blur": "glass_scatter", "frost": "frost_feathers", "fog": "fog_bank"}
 """The current names of three corruptions in recipes of version 1."""
 

@@ -17,13 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strobe.core.errors import StrobeError, printable
-from strobe.core.files import read_json, sha256_of_file, write_bytes, write_json
-from strobe.core.inside import inside
+from strobe.core.files import inside, read_json, sha256_of_file, write_bytes, write_json
 from strobe.core.png import png_bytes
 from strobe.core.ports import Image
 from strobe.vary.searched_sets import Finding, Searched, SearchPlan, Stored
-
-__all__ = ["SearchWork", "npy_bytes"]
 
 VERSION = 1
 """The version of the search. It increases when the same settings would give different findings."""
@@ -90,10 +87,15 @@ class SearchWork:
         if change and sha256_of_file(inside(self._folder, change)) != said["change_sha256"]:
             raise StrobeError(f"{printable(change)} was changed after the search")
         return Searched(
-            picture=picture, status=said["status"], reach=said["reach"], margin=said["margin"],
+            picture=picture,
+            status=said["status"],
+            reach=said["reach"],
+            margin=said["margin"],
             found=None if said["found"] is None else self._sound(said["found"], picture),
-            facts=said.get("facts", {}), change=change, beside=companions,
-        )  # fmt: skip
+            facts=said.get("facts", {}),
+            change=change,
+            beside=companions,
+        )
 
     def _sound(self, said: Mapping[str, str], picture: Stored) -> Stored:
         """Return an image as stored, if it is unchanged."""
@@ -117,8 +119,13 @@ class SearchWork:
         parent = Path(picture.media).parent.as_posix()
         stored = None if finding.image is None else self._store(f"{parent}/{head}.png", finding.image)
         done = Searched(
-            picture=picture, status=finding.status, reach=finding.reach, margin=_finite(finding.margin), found=stored,
-            facts=finding.facts, change="" if finding.change is None else f"{_CHANGES}/{Path(parent).name}/{head}.npy",
+            picture=picture,
+            status=finding.status,
+            reach=finding.reach,
+            margin=_finite(finding.margin),
+            found=stored,
+            facts=finding.facts,
+            change="" if finding.change is None else f"{_CHANGES}/{Path(parent).name}/{head}.npy",
             beside={
                 kind: [
                     (far, self._store(f"{parent}/{head}-{kind}{place}.png", image))
@@ -126,11 +133,13 @@ class SearchWork:
                 ]
                 for kind, some in finding.beside.items()
             },
-        )  # fmt: skip
+        )
         record: dict[str, Any] = {
-            "status": done.status, "reach": done.reach, "margin": done.margin,
+            "status": done.status,
+            "reach": done.reach,
+            "margin": done.margin,
             "found": None if stored is None else _said(stored),
-        }  # fmt: skip
+        }
         if done.facts:
             record["facts"] = dict(done.facts)
         if finding.change is not None:

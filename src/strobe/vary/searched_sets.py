@@ -12,8 +12,6 @@ from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.ports import Image
 from strobe.core.variants import Variant
 
-__all__ = ["Finding", "SearchPlan", "Searched", "Stored", "searched_dataset"]
-
 _APART = 1_000_000
 """Frames made from anchor i are numbered from (i + 1) times this number, above the source's own frames."""
 
@@ -116,9 +114,15 @@ class _Anchor:
             row = self._frame(grown, outcome.found, _FINDINGS + number, f"{search.name}/{self.key}", ())
             members = [(row, outcome.reach)]
         grown.set(
-            set_id=f"{self.key}@{search.name}", anchor=first, members=members, variant=search.name, group=self.key,
-            status=outcome.status, reach=outcome.reach, margin=outcome.margin,
-        )  # fmt: skip
+            set_id=f"{self.key}@{search.name}",
+            anchor=first,
+            members=members,
+            variant=search.name,
+            group=self.key,
+            status=outcome.status,
+            reach=outcome.reach,
+            margin=outcome.margin,
+        )
         place = _BESIDE + number * _EACH
         for kind, pictures in outcome.beside.items():
             variant, members = search.beside()[kind].variant, []
@@ -126,15 +130,19 @@ class _Anchor:
                 key = f"{variant}/{self.key}" + (f"/{count + 1}" if len(pictures) > 1 else "")
                 members.append((self._frame(grown, picture, place, key, ()), distance))
                 place += 1
-            grown.set(
-                set_id=f"{self.key}@{variant}", anchor=first, members=members, variant=variant, group=self.key
-            )  # fmt: skip
+            grown.set(set_id=f"{self.key}@{variant}", anchor=first, members=members, variant=variant, group=self.key)
 
     def _frame(self, grown: DatasetBuilder, picture: Stored, place: int, key: str, labels: Sequence[int]) -> int:
         return grown.frame(
-            video=self.video, index=_APART * (self.index + 1) + place, key=key, media=picture.media,
-            sha256=picture.sha256, size_wh=picture.size_wh, as_input=True, labels=labels,
-        )  # fmt: skip
+            video=self.video,
+            index=_APART * (self.index + 1) + place,
+            key=key,
+            media=picture.media,
+            sha256=picture.sha256,
+            size_wh=picture.size_wh,
+            as_input=True,
+            labels=labels,
+        )
 
 
 def searched_dataset(
@@ -162,9 +170,12 @@ def searched_dataset(
         video = int(frames.video[anchor])
         if video not in rows:
             rows[video] = grown.video(
-                video_id=str(videos.video_id[video]), name=str(videos.name[video]), fps=videos.fps(video),
-                codec=str(videos.codec[video]), kind=str(videos.kind[video]),
-            )  # fmt: skip
+                video_id=str(videos.video_id[video]),
+                name=str(videos.name[video]),
+                fps=videos.fps(video),
+                codec=str(videos.codec[video]),
+                kind=str(videos.kind[video]),
+            )
         anchor_frames = _Anchor(
             rows[video], int(frames.index[anchor]), str(frames.key[anchor]), source.labels_of(anchor)
         )

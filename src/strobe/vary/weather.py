@@ -7,8 +7,6 @@ import numpy as np
 
 from strobe.vary.fields import Pixels, cloud, convolved, nominal_hw, plasma, resized, streak
 
-__all__ = ["brightness", "fog", "fog_bank", "frost", "frost_feathers", "snow"]
-
 _GREY = np.array([0.299, 0.587, 0.114], dtype=np.float32)
 _ICE = np.array([-0.13, 0.02, 0.11], dtype=np.float32)
 """The colour offset of blue ice from grey."""

@@ -17,8 +17,6 @@ from strobe.store.media import decode_image
 from strobe.store.opening import frame_source
 from strobe.vary.pictures import AnchorImage, StoreJob, anchors_of, store_members
 
-__all__ = ["is_whole", "stored_anchors", "stored_members"]
-
 
 def is_whole(dataset: Dataset) -> bool:
     """Return whether the folder has every image of the dataset."""
@@ -74,9 +72,14 @@ def _folder(anchor: str, digest: str, version: int) -> str:
 
 
 def stored_members(
-    destination: Path, pictures: Mapping[int, AnchorImage], renderings: Mapping[int, Mapping[str, Mapping[str, Any]]],
-    *, what: str, workers: int, say: Progress,
-) -> dict[int, AnchorImage]:  # fmt: skip
+    destination: Path,
+    pictures: Mapping[int, AnchorImage],
+    renderings: Mapping[int, Mapping[str, Mapping[str, Any]]],
+    *,
+    what: str,
+    workers: int,
+    say: Progress,
+) -> dict[int, AnchorImage]:
     """Render members to files in several processes, and return the images with these files.
 
     `renderings` are keyed by row and name.

@@ -7,17 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from strobe.build.extract import WORK_FOLDER, ExtractJob, ExtractOutcome, run_job, versions
 from strobe.build.gather import drop_by_hints, gather, label_space_of
-from strobe.build.hints import DropRules
-from strobe.build.index import Limits
 from strobe.build.labels import (
     AnchorRow,
     BoxRow,
@@ -28,66 +26,23 @@ from strobe.build.labels import (
     read_label_space,
     read_labels,
 )
+from strobe.build.options import Store
 from strobe.build.pool import worker_pool
-from strobe.build.sample import AnchorOptions
-from strobe.build.store import STORES, FrameEncoder, Store
+from strobe.build.store import STORES, FrameEncoder
 from strobe.build.video_files import video_files
 from strobe.core.dataset import Dataset
-from strobe.core.errors import InvalidValue, StrobeError, UnknownName, expect, in_file, printable
+from strobe.core.errors import StrobeError, UnknownName, expect, in_file, printable
 from strobe.core.labels import LabelSpace
 from strobe.core.locks import LOCK, Lock, writes, writing
 from strobe.core.names import short_names
 from strobe.core.ports import Progress, Silent
 from strobe.core.true_boxes import refuse_shares
-from strobe.engine.executors import ExecutorOptions, away
+from strobe.engine.engine import away
 from strobe.engine.ray_build import outcomes_away
 from strobe.store import dataset_folder as folder
 from strobe.store.making import finish, made_before
 from strobe.store.media import FILE_DIGESTS, has_file_digests
-
-__all__ = ["BuildOptions", "Built", "build", "video_names"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BuildOptions:
-    """Options of a build. `labels`, `boxes` and `anchors` are files or rows. `label` has the classes of every video.
-
-    `label_space` is the name of a shipped label space, a file of classes, or None for the classes in the labels. If
-    `label_source` is None, the labels determine it. `unlabelled` allows videos without labels. With `strict`, nothing
-    is written if a video cannot be used. With `store` None, an existing folder keeps its format, and a new folder gets
-    zstd. A video with fewer than `least_frames` frames cannot be used. `facts` are added to the dataset's provenance.
-    `engine` is where videos are decoded.
-    """
-
-    sampling: AnchorOptions = field(default_factory=AnchorOptions)
-    labels: Path | Sequence[LabelRow] | None = None
-    label: tuple[str, ...] = ()
-    boxes: Path | None = None
-    anchors: Path | Sequence[AnchorRow] | None = None
-    label_space: str | LabelSpace | None = None
-    label_source: Literal["frame", "anchor"] | None = None
-    unlabelled: bool = False
-    store: Store | None = None
-    reference: bool = False
-    hints: bool = True
-    drop: DropRules = field(default_factory=DropRules)
-    limits: Limits = field(default_factory=Limits)
-    name: str = ""
-    licence: str = ""
-    least_frames: int = 1
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    strict: bool = False
-    workers: int = 1
-    engine: ExecutorOptions = field(default_factory=ExecutorOptions)
-
-    def __post_init__(self) -> None:
-        expect(self.workers >= 1, "--workers", ">= 1", self.workers)
-        if self.labels and self.label:
-            raise InvalidValue("--labels and --label both label the videos; use only one of them")
-        if self.drop.any and not self.hints:
-            raise InvalidValue("--drop-… options need the hints; remove --no-hints")
-        if self.anchors and (self.sampling.every is not None or self.sampling.anchors_per_video > 1):
-            raise InvalidValue("--anchors names every anchor; remove --every and --anchors-per-video")
+from strobe.workflows.options import BuildOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +90,7 @@ def build(
         fragments = [outcome.fragment for outcome in outcomes if outcome.fragment is not None]
         if not fragments or (options.strict and problems):
             rest = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-            what = "no video could be used" if not fragments else "--strict: no dataset was written"
+            what = "no video could be used" if not fragments else "<<strict=True>>: no dataset was written"
             if old is None:
                 _remove_empty(destination)
             raise StrobeError(f"{what}: {problems[0]}{rest}")
@@ -236,12 +191,12 @@ def _annotations(
     if not options.unlabelled:
         if not any(labels.values()) and not any(boxes.values()):
             raise StrobeError(
-                "the videos have no labels; use --labels FILE.csv, --label NAME, --boxes FILE, a folder with one "
-                "folder per class, or --unlabelled with --label-space to let people label them in review"
+                "the videos have no labels; use <<labels=FILE.csv>>, <<label=NAME>>, <<boxes=FILE>>, a folder with one "
+                "folder per class, or <<unlabelled=True>> with <<label_space>> to let people label them in review"
             )
         source = options.labels or options.boxes
         both = {name: [*labels[name], *boxes[name]] for name in named}
-        _each_has_some(both, named, what="label", source=source, hint="add a row, or use --unlabelled")
+        _each_has_some(both, named, what="label", source=source, hint="add a row, or use <<unlabelled=True>>")
     return labels, boxes, anchors
 
 
@@ -284,8 +239,8 @@ def _label_space(
     if options.label_space is None:
         if not any(labels.values()) and not any(boxes.values()):
             raise StrobeError(
-                "--unlabelled needs --label-space, the classes that people can choose from in review: a shipped name, "
-                "or a file with one class per line"
+                "<<unlabelled=True>> needs <<label_space>>, the classes that people can choose from in review: a "
+                "shipped name, or a file with one class per line"
             )
         return label_space_of(_name(options, destination), labels, boxes)
     chosen = read_label_space(options.label_space)

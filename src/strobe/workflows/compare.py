@@ -6,17 +6,18 @@ from dataclasses import replace
 from pathlib import Path
 
 from strobe.analyses.answer_patterns import answer_lines, with_twins
+from strobe.analyses.ceilings import Ceilings
 from strobe.analyses.comparison import Comparison, Pairing, compare, every_pair
 from strobe.analyses.comparison_detection import compare_detectors
 from strobe.analyses.comparison_flicker import FlickerSets, compare_flicker
-from strobe.analyses.model_classes import Ceilings
+from strobe.analyses.label_sample import is_planned
 from strobe.analyses.model_results import ClassificationScore, DetectionScore
 from strobe.analyses.plan import Plan, ScoreOptions
 from strobe.analyses.results import Cohort
 from strobe.analyses.variants_view import overall
 from strobe.core.answers import BoxAnswers, ClassAnswers
 from strobe.core.dataset import Dataset
-from strobe.core.errors import StrobeError, printable
+from strobe.core.errors import StrobeError, printable, spelled
 from strobe.core.names import short_names
 from strobe.core.ports import Progress
 from strobe.core.tasks import Task
@@ -30,17 +31,6 @@ from strobe.studies.detection.score import has_boxes
 from strobe.studies.detection.score import score as score_boxes
 from strobe.studies.temporal.score import Prepared, score
 from strobe.studies.unlabelled.score import flicker_sets, no_flicker, without_cuts
-
-__all__ = [
-    "compare_runs",
-    "compare_scores",
-    "cut_lines",
-    "doubt_lines",
-    "flicker_plan",
-    "in_words",
-    "of_one_dataset",
-    "scores_of",
-]
 
 
 def compare_runs(
@@ -67,7 +57,7 @@ def compare_runs(
     given, dataset = opened.dataset, overall(opened.dataset)
     if subset is None and opened.subset is not None:
         which = f"{printable(runs[0])} was" if len(runs) == 1 else "the runs were"
-        progress.note(f"{which} scored on {opened.subset.text}; use --subset all for every set")
+        progress.note(spelled(f"{which} scored on {opened.subset.text}; use <<subset=all>> for every set"))
     entries = _wanted(
         runs, models, [Run(run).models_as_asked(dataset, allow_missing=allow_missing, k=options.k) for run in runs]
     )
@@ -76,7 +66,10 @@ def compare_runs(
     by_map = len(detectors) > 1 and boxed
     plan, cuts = flicker_plan(given, options)
     by_flicker = plan is not None and len(entries) - len(detectors) > 1
-    without_accuracy = (by_map or by_flicker) and not dataset.labelled.any()
+    planned = by_flicker and is_planned(dataset)
+    without_accuracy = (by_map or by_flicker) and (planned or not dataset.labelled.any())
+    if planned:
+        progress.note("accuracy is not compared, because a plan drew the sets with a label; flicker is, on all sets")
     if detectors and not without_accuracy:
         progress.note("detectors are compared as classifiers, by the class of their most confident box")
     judged = dataset if without_accuracy else dataset.labelled_sets()
@@ -182,7 +175,7 @@ def of_one_dataset(runs: Sequence[Path], *, subset: Path | None, dataset_path: P
             first, second = ("all sets" if one is None else one.text for one in (parts[0], part))
             raise StrobeError(
                 f"{printable(scored[0].path)} was scored on {first}, {printable(run.path)} on {second}; choose the "
-                "same for both with --subset FILE, or --subset all for every set"
+                "same for both with <<subset=FILE>>, or <<subset=all>> for every set"
             )
     return Opened.of_run(scored[0] if scored else Run(runs[0]), moved_to=dataset_path, subset=subset)
 

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from strobe.build.camera_path import CameraOptions
-from strobe.build.sample import AnchorOptions
+from strobe.build.options import AnchorOptions, CameraOptions
 from strobe.core.dataset import Dataset, DatasetInfo, joined
 from strobe.core.files import make_folder, write_text
 from strobe.core.labels import space
@@ -19,12 +18,11 @@ from strobe.engine.prediction import PredictOptions
 from strobe.formats.assets import COCKATOO, PHOTOS, fetch
 from strobe.models.options import LoadOptions
 from strobe.store import dataset_folder as dataset_folder
-from strobe.workflows.build import BuildOptions, build
+from strobe.workflows.build import build
 from strobe.workflows.evaluate import Evaluation, evaluate
+from strobe.workflows.options import BuildOptions, SimulateOptions
 from strobe.workflows.score import ScoreRunOptions
-from strobe.workflows.simulate import SimulateOptions, simulate
-
-__all__ = ["MODELS", "DemoOptions", "demo", "demo_dataset", "photo_label", "write_photo_labels"]
+from strobe.workflows.simulate import simulate
 
 MODELS = ("efficientnet-lite0", "efficientnet-lite1", "efficientnet-lite2")
 """Three real ImageNet classifiers whose weights are installed from the package index."""
@@ -94,20 +92,29 @@ def demo_dataset(target: Path, options: DemoOptions, progress: Progress) -> Data
         clip,
         target / "clip",
         BuildOptions(
-            sampling=AnchorOptions(k=10, every=options.every), label=(_COCKATOO,), label_space="ilsvrc-2012",
-            reference=True, name="cockatoo", licence=COCKATOO.licence,
+            sampling=AnchorOptions(k=10, every=options.every),
+            label=(_COCKATOO,),
+            label_space="ilsvrc-2012",
+            reference=True,
+            name="cockatoo",
+            licence=COCKATOO.licence,
         ),
         progress=progress,
-    ).dataset  # fmt: skip
+    ).dataset
     simulated = simulate(
         photos,
         target / "photos",
         SimulateOptions(
-            camera=_CAMERA, labels=target / "photos.csv", label_space="ilsvrc-2012", name="photos",
-            sets_per_photo=options.sets_per_photo, licence=PHOTOS.licence, workers=options.workers,
+            camera=_CAMERA,
+            labels=target / "photos.csv",
+            label_space="ilsvrc-2012",
+            name="photos",
+            sets_per_photo=options.sets_per_photo,
+            licence=PHOTOS.licence,
+            workers=options.workers,
         ),
         progress=progress,
-    ).dataset  # fmt: skip
+    ).dataset
     parts = [_moved(built, "clip"), _moved(simulated, "photos")]
     info = DatasetInfo(
         name="strobe-demo",

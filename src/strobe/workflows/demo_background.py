@@ -24,8 +24,6 @@ from strobe.workflows.score import ScoreRunOptions
 from strobe.workflows.synthesize import synthesize
 from strobe.workflows.vary_background import VaryBackgroundOptions, vary_background
 
-__all__ = ["MODELS", "WHO", "WORLD", "BackgroundDemo", "demo_background"]
-
 WORLD = WorldOptions(size=64, frames=1, distractors=1, occluders=0, object_scale=(0.2, 0.8), background_correlation=1.0)
 """A world in which every class has its own background, as in the training of the shipped classifiers."""
 

@@ -10,8 +10,6 @@ from strobe.workflows.score import ScoreRunOptions
 from strobe.workflows.synthesize import synthesize
 from strobe.workflows.train_detector import DETECTION_WORLD
 
-__all__ = ["demo_detection"]
-
 _SEED = 20_000
 """The seed of the clips, far from the seeds of the detector's training."""
 

@@ -12,8 +12,6 @@ from strobe.workflows.evaluate import Evaluation, evaluate
 from strobe.workflows.score import ScoreRunOptions
 from strobe.workflows.vary_generator import VaryGeneratorOptions, vary_generator
 
-__all__ = ["demo_generator"]
-
 GENERATOR = "strobe-gan-mnist"
 """The generator of digits.
 

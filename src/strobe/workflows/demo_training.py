@@ -14,8 +14,6 @@ from strobe.workflows.score import ScoreRunOptions
 from strobe.workflows.synthesize import synthesize
 from strobe.workflows.training_series import RUNGS, SeriesJob, jobs_of, size_named, train_series
 
-__all__ = ["demo_training"]
-
 MOST_WORKERS, GPU_WORKERS = 4, 8
 """Number of parallel training runs: one per core on a CPU, and several on a GPU, because one small network leaves it
 mostly idle.

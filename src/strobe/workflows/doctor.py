@@ -13,14 +13,11 @@ from typing import Any
 import numpy as np
 
 from strobe.core.errors import install_line
-from strobe.core.late import installed_version, too_old
-from strobe.core.registry import Registry
+from strobe.core.late import Registry, installed_version, too_old
 from strobe.formats.registry import EXPORT_FORMATS, IMPORT_FORMATS
 from strobe.models.providers import PROVIDERS, declared
-from strobe.report.studies import STUDIES
+from strobe.report.study import STUDIES
 from strobe.workflows.generators import GENERATORS
-
-__all__ = ["examine"]
 
 _PACKAGES: tuple[tuple[str, str, str], ...] = (
     ("numpy", "", "everything"),

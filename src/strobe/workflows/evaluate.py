@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from strobe.analyses.per_set import ModelSets
 from strobe.analyses.results import Results
+from strobe.analyses.scoring import ModelSets
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, UnknownName, printable, without_name
 from strobe.core.locks import writes
@@ -15,16 +15,13 @@ from strobe.core.records import ModelSpec
 from strobe.core.tasks import Task
 from strobe.engine.prediction import PredictOptions, PredictOutcome, run_requested
 from strobe.formats.bring import bring
+from strobe.models.grammar import BoxesView
 from strobe.models.requested import RequestedModel, requested_models
-from strobe.models.views import BoxesView
-from strobe.report.loggers import check_logs, log_results
 from strobe.store.opening import Opened, frame_source
 from strobe.store.run_folder import Run
 from strobe.workflows.report import ReportOptions, report_run
 from strobe.workflows.score import ScoreRunOptions, check_model, check_request, score_staged
 from strobe.workflows.videos import VideoOptions, dataset_of_videos, given_dataset
-
-__all__ = ["Evaluation", "evaluate"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +74,10 @@ def evaluate(
             "no model given; use for example -m efficientnet-lite0, -m timm:resnet50.a1_in1k or -m preds:FILE "
             "(strobe models lists the names)"
         )
-    check_logs(log)
+    if log:
+        from strobe.report.loggers import check_logs
+
+        check_logs(log)
     requested = requested_models(models, trust=prediction.load.trust) if models else []
     if opened is None:
         _check_shown(place, requested, show, request)
@@ -88,7 +88,9 @@ def evaluate(
         requested, skipped = list(made.models), made.problems
         opened = Opened.of(made.path, subset=request.subset, run=place)
     elif videos.any:
-        raise StrobeError(f"--every and --label-space are for videos, and {printable(path)} is a dataset; remove them")
+        raise StrobeError(
+            f"<<every>> and <<label_space>> are for videos, and {printable(path)} is a dataset; remove them"
+        )
     check_request(request, opened)
     place.check(opened.candidates)
     place.judge_on(opened.subset)
@@ -98,7 +100,8 @@ def evaluate(
         check_stopping(opened.dataset)
         if request.compare_review:
             raise StrobeError(
-                "--compare-review needs every frame, which --stop-early does not predict; remove one of the two options"
+                "<<compare_review>> needs every frame, which <<stop_early>> does not predict; remove one of the two "
+                "options"
             )
     _check_shown(place, requested, show, request)
     files = [model for model in requested if model.is_brought]
@@ -106,21 +109,37 @@ def evaluate(
     if any(not isinstance(model.view, BoxesView) for model in others):
         frame_source(opened.candidates)  # raises an error before anything is written if there are no images
     with place.stage() as stage:
-        bring(opened.dataset, place, files, request, progress, stage=stage)
+        if files:
+            bring(opened.dataset, place, files, request, progress, stage=stage)
         names = [model.name for model in requested]
         outcomes = run_requested(
-            opened.candidates, others, place, prediction, progress, asked_for=names, scored=opened.dataset,
-            k=request.options.k, stage=stage, check=partial(_check_scorable, opened.dataset, requested),
-        )  # fmt: skip
+            opened.candidates,
+            others,
+            place,
+            prediction,
+            progress,
+            asked_for=names,
+            scored=opened.dataset,
+            k=request.options.k,
+            stage=stage,
+            check=partial(_check_scorable, opened.dataset, requested),
+        )
         failed = tuple(model for model in outcomes if not model.ok)
         if failed and len(failed) == len(requested):
             first = without_name(failed[0].name, failed[0].error or "")
             which = "first " if len(failed) > 1 else ""
             raise StrobeError(f"no model could run; {which}{printable(failed[0].name)}: {first}")
         scored = score_staged(
-            place, stage, opened, request, progress, leave_out=[model.name for model in failed], skip_incomplete=True,
-            skip_detectors=True, asked_for=names,
-        )  # fmt: skip
+            place,
+            stage,
+            opened,
+            request,
+            progress,
+            leave_out=[model.name for model in failed],
+            skip_incomplete=True,
+            skip_detectors=True,
+            asked_for=names,
+        )
     report, reason = None, None
     if with_report:
         try:
@@ -129,21 +148,30 @@ def evaluate(
             reason = str(error)
             (run / "report.html").unlink(missing_ok=True)  # an earlier report could be mistaken for the current one
     try:
-        log_results(log, scored.results, run, progress)
+        if log:
+            from strobe.report.loggers import log_results
+
+            log_results(log, scored.results, run, progress)
     except StrobeError as error:
         raise StrobeError(f"{error}; results and report are kept in {printable(run)}") from error
     return Evaluation(
-        results=scored.results, dataset=opened.dataset, sets=scored.sets, report=report, no_report=reason,
-        failed=failed, left_out=scored.left_out, skipped=skipped,
-    )  # fmt: skip
+        results=scored.results,
+        dataset=opened.dataset,
+        sets=scored.sets,
+        report=report,
+        no_report=reason,
+        failed=failed,
+        left_out=scored.left_out,
+        skipped=skipped,
+    )
 
 
 def _check_shown(run: Run, requested: Sequence[RequestedModel], show: Sequence[str], request: ScoreRunOptions) -> None:
     """Raise an error if --show or --judge names a model that was not requested, before anything is written."""
     if run.exists:  # for an existing run, the report checks the names
         return
-    asked_for = [("model to --show", name) for name in show]
-    for what, name in [*asked_for, *(("model for --judge", name) for name in request.options.judges)]:
+    asked_for = [("model to <<show>>", name) for name in show]
+    for what, name in [*asked_for, *(("model for <<judge>>", name) for name in request.options.judges)]:
         if name not in (known := [model.name for model in requested]):
             raise UnknownName(what, name, known)
 
@@ -151,9 +179,11 @@ def _check_shown(run: Run, requested: Sequence[RequestedModel], show: Sequence[s
 def _check_for_videos(prediction: PredictOptions, request: ScoreRunOptions) -> None:
     """Raise an error for options that need more than videos, before a video is decoded."""
     options = {
-        "--stop-early": prediction.stop_early, "--compare-review": request.compare_review,
-        "--baseline": request.options.baseline, "--judge": request.options.judges,
-    }  # fmt: skip
+        "<<stop_early>>": prediction.stop_early,
+        "<<compare_review>>": request.compare_review,
+        "<<baseline>>": request.options.baseline,
+        "<<judge>>": request.options.judges,
+    }
     for option, given in options.items():
         if given:
             raise StrobeError(f"{option} needs a dataset, not videos without labels and votes; remove {option}")

@@ -1,30 +1,32 @@
-"""`strobe export`: write a dataset in another format, or runs as a leaderboard."""
+"""`strobe export`: write a dataset in another format, or runs as tables, figures, flips or a leaderboard."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
 from strobe.analyses.variants_view import overall
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, StrobeError, printable
-from strobe.core.files import make_folder, read_json, write_bytes, write_json, write_text
-from strobe.core.inside import inside
+from strobe.core.files import inside, json_text, make_folder, read_json, write_bytes, write_text
 from strobe.core.locks import writes
 from strobe.core.names import short_names
+from strobe.core.people import PEOPLE, pseudonyms
 from strobe.core.png import png_bytes
 from strobe.core.ports import Progress, Silent
 from strobe.core.swaps import swapping
 from strobe.formats.export_media import bring_out
 from strobe.formats.registry import EXPORT_FORMATS
-from strobe.report.leaderboard import LeaderboardRun, leaderboard_csv, leaderboard_json
+from strobe.report.latex import latex_tables
+from strobe.report.leaderboard import LeaderboardRun, leaderboard_csv, leaderboard_json, leaderboard_page
+from strobe.report.paper_figures import PaperStyle, figures_tex, paper_figures
+from strobe.review.secret import server_secret
 from strobe.store.bring_media import MediaMode
 from strobe.store.opening import Opened, frame_source
 from strobe.store.run_folder import Run
 from strobe.studies.unlabelled.flips import AROUND, Layout, flip_files
 from strobe.workflows.report import read_results
-
-__all__ = ["Exported", "export", "export_flickers", "export_leaderboard"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,9 +45,12 @@ def export(
     *,
     media: MediaMode = "none",
     candidates: bool = False,
+    pseudonymous: bool = False,
     progress: Progress | None = None,
 ) -> Exported:
     """Write the dataset in another format: the sets that review kept or, with `candidates`, all sets.
+
+    With `pseudonymous`, annotators appear under pseudonyms, and their free notes are left out.
 
     An interrupted export resumes when it is started again, and a finished one stays unchanged. Other files in the
     folder raise an error, except when a card or croissant.json is written to the dataset's own folder.
@@ -53,7 +58,14 @@ def export(
     chosen = EXPORT_FORMATS[form]
     if media != "none" and chosen.no_media:
         raise InvalidValue(chosen.no_media)
+    if pseudonymous and not chosen.people:
+        having = ", ".join(name for name, one in EXPORT_FORMATS.working().items() if one.people)
+        raise InvalidValue(
+            f"<<pseudonyms>> only works with {having}: {form} does not write people's answers as a table"
+        )
     dataset = Opened.of(folder, reviewed_only=not candidates).dataset
+    if pseudonymous:
+        dataset = _under_pseudonyms(dataset)
     outgoing = chosen.make(dataset, media=media)
     if not chosen.into_its_own or target.resolve() != folder.resolve():
         _refuse_others(target, {*outgoing.files, *outgoing.images.values()}, outgoing.also)
@@ -66,6 +78,20 @@ def export(
         bring_out(dataset, target, outgoing.images, mode=media, progress=say)
     _write(target, outgoing.files, missing)
     return Exported(dataset=dataset, files=(*written, *(target / name for name in outgoing.files)))
+
+
+def _under_pseudonyms(dataset: Dataset) -> Dataset:
+    """Return the dataset with pseudonyms for annotators and without their free notes, which may contain names."""
+    tables = {table: getattr(dataset, table) for table in PEOPLE}
+    known = pseudonyms({one.annotator for answers in tables.values() for one in answers}, server_secret())
+    hidden: dict[str, Any] = {
+        table: tuple(
+            replace(one, annotator=known[one.annotator], **({"note": ""} if hasattr(one, "note") else {}))
+            for one in answers
+        )
+        for table, answers in tables.items()
+    }
+    return replace(dataset, **hidden)
 
 
 def _write(target: Path, files: Mapping[str, str | bytes], names: Sequence[str]) -> None:
@@ -110,6 +136,37 @@ def export_flickers(
     return Exported(dataset=dataset, files=tuple(target / name for name in outgoing.files))
 
 
+@writes("target")
+def export_latex(run: Path, target: Path) -> tuple[Path, ...]:
+    """Write tables.tex: the figures of the run's models as LaTeX tables. Other files in the folder raise an error."""
+    return _small_files(target, {"tables.tex": latex_tables(read_results(run))})
+
+
+@writes("target")
+def export_figures(
+    run: Path, target: Path, *, style: PaperStyle | None = None, progress: Progress | None = None
+) -> tuple[Path, ...]:
+    """Write every figure of the run as PDF and SVG for a paper, and figures.tex with their captions.
+
+    Other files in the folder raise an error.
+    """
+    with (progress or Silent()).task("figures", None) as advance:
+        figures = []
+        for one in paper_figures(read_results(run), style or PaperStyle()):
+            figures.append(one)
+            advance(1)
+    files: dict[str, str | bytes] = {f"{one.name}.pdf": one.pdf for one in figures}
+    files |= {f"{one.name}.svg": one.svg for one in figures}
+    return _small_files(target, files | {"figures.tex": figures_tex(figures)})
+
+
+def _small_files(target: Path, files: Mapping[str, str | bytes]) -> tuple[Path, ...]:
+    """Write the files of an export without images, and return their paths."""
+    _refuse_others(target, files)
+    _write(target, files, _missing(target, files))
+    return tuple(target / name for name in files)
+
+
 def _refuse_others(target: Path, names: Collection[str], also: Sequence[str] = ()) -> None:
     """Raise StrobeError if the folder has a file that this export does not write. Hidden files are ignored."""
     for path in target.rglob("*"):
@@ -137,24 +194,34 @@ def _missing(target: Path, files: Mapping[str, str | bytes]) -> list[str]:
 
 @writes("target")
 def export_leaderboard(runs: Sequence[Path], target: Path) -> tuple[Path, ...]:
-    """Write leaderboard.csv and leaderboard.json with every model of the runs. An earlier leaderboard is replaced."""
+    """Write every model of the runs to leaderboard.csv, leaderboard.json and index.html.
+
+    An earlier leaderboard is replaced.
+    """
     twice = next((run for run in runs if [one.resolve() for one in runs].count(run.resolve()) > 1), None)
     if twice is not None:
         raise StrobeError(f"{printable(twice)} is given twice; pass each run once")
     rows = []
     for run, name in zip(runs, short_names([str(run.resolve()) for run in runs]), strict=True):
-        about = Run(run).about().get("models", {})
-        told = {model: facts.get("weights") for model, facts in about.items() if isinstance(facts, dict)}
-        weights = {model: digest for model, digest in told.items() if isinstance(digest, str)}
-        rows.append(LeaderboardRun(run=name, results=read_results(run), weights=weights))
-    _refuse_others(target, ("leaderboard.csv", "leaderboard.json"))
+        about = Run(run).about()
+        facts = {model: one for model, one in about.get("models", {}).items() if isinstance(one, dict)}
+        weights = {model: digest for model, one in facts.items() if isinstance(digest := one.get("weights"), str)}
+        at = about.get("at")
+        made = at if isinstance(at, str) else ""
+        rows.append(LeaderboardRun(run=name, results=read_results(run), weights=weights, at=made))
+    files = {
+        "leaderboard.csv": leaderboard_csv(rows),
+        "leaderboard.json": json_text(leaderboard_json(rows)),
+        "index.html": leaderboard_page(rows),
+    }
+    _refuse_others(target, files)
     path = target / "leaderboard.json"
-    others = [place for place in (path, target / "leaderboard.csv") if place.exists()]
+    others = [target / name for name in files if (target / name).exists()]
     if others and not (path.is_file() and "boards" in read_json(path)):
         raise StrobeError(
             f"{printable(others[0])} already exists and is not a leaderboard of strobe; choose another folder"
         )
     with swapping(target) as staged:
-        write_json(staged.root / path.name, leaderboard_json(rows))
-        write_text(staged.root / "leaderboard.csv", leaderboard_csv(rows))
-    return target / "leaderboard.csv", path
+        for name, text in files.items():
+            write_text(staged.root / name, text)
+    return tuple(target / name for name in files)

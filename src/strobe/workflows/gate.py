@@ -8,9 +8,16 @@ from strobe.analyses.comparison import loss_spreads
 from strobe.analyses.comparison_flicker import FlickerSets, compare_flicker, extreme_flicker, flicker_extremes
 from strobe.analyses.gate import DEFAULT, FailOn, Gate, Limit, Opponent, Unsure, judge, loss_of, spread_of
 from strobe.analyses.gate_plan import GatePlan, plan_loss
-from strobe.analyses.measures import CLASSIFICATION, FLICKER, figures_of, flicker_figures
+from strobe.analyses.label_sample import is_planned
 from strobe.analyses.missing import Extremes, MissingSets, extreme_comparisons, extremes
-from strobe.analyses.model_results import ClassificationScore, DetectionScore
+from strobe.analyses.model_results import (
+    CLASSIFICATION,
+    FLICKER,
+    ClassificationScore,
+    DetectionScore,
+    figures_of,
+    flicker_figures,
+)
 from strobe.analyses.plan import Plan, ScoreOptions
 from strobe.analyses.results import Cohort
 from strobe.analyses.variants_view import overall
@@ -36,8 +43,6 @@ from strobe.studies.unlabelled.score import FlickerPlan, flicker_score, flicker_
 from strobe.studies.variants.records import Contrast
 from strobe.studies.variants.score_contrasts import own_contrasts
 from strobe.workflows.compare import compare_scores, cut_lines, doubt_lines, flicker_plan, of_one_dataset, scores_of
-
-__all__ = ["GateOptions", "gate", "plan_gate", "write_gate"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,13 +106,15 @@ def gate(new: Path, request: GateOptions, progress: Progress) -> Gate:
     the same run.
     """
     if not request.limits:
-        raise StrobeError("no limit given; use for example --max-loss acc_pmk=1, --min acc_pmk=50 or --max drop=10")
+        raise StrobeError(
+            "no limit given; use for example <<max_loss=acc_pmk=1>>, <<min=acc_pmk=50>> or <<max=drop=10>>"
+        )
     entrants = _entrants(new, request)
     given, model = entrants.opened.dataset, entrants.model
     names = tuple(entrants.baselines)
     lost = next((limit for limit in request.limits if limit.kind == "max_loss"), None)
     if lost is not None and not names:
-        raise StrobeError(f"--max-loss {lost.measure} needs a baseline; add --against RUN or --baseline MODEL")
+        raise StrobeError(f"<<max_loss={lost.measure}>> needs a baseline; add <<against=RUN>> or <<baseline=MODEL>>")
     parts = _parts(entrants, request, progress)
     outcomes = [
         judge(
@@ -178,6 +185,11 @@ def _accuracies(
 ) -> _JudgedSets:
     given, model = entrants.opened.dataset, entrants.model
     dataset = overall(given)
+    if is_planned(dataset) and model.task is Task.CLASSIFICATION:
+        raise StrobeError(
+            f"{printable(given.name)}: a plan drew the sets with a label, and they are no random sample, so a gate "
+            f"cannot judge {limits[0].measure}; limit flicker, which is measured on all sets"
+        )
     scores = scores_of(dataset, entrants.all, request.options, progress)
     judged, cohort = _judged(dataset, model), Cohort.of(given, needs_labels=model.task is Task.CLASSIFICATION)
     contrasts, missing_varied = _contrasts(given, model, request)
@@ -256,26 +268,26 @@ def _entrants(new: Path, request: GateOptions) -> _Entrants:
     """Return the model to judge and its baselines. Raise StrobeError if a name is missing or ambiguous."""
     gone = next((run for run in request.against if not run.exists()), None)
     if gone is not None:
-        hint = "; use --baseline for a model of the same run"
-        raise StrobeError(f"--against: no such run folder: {printable(gone)}{hint}")
+        hint = "; use <<baseline>> for a model of the same run"
+        raise StrobeError(f"<<against>>: no such run folder: {printable(gone)}{hint}")
     runs = [new, *request.against]
     opened = of_one_dataset(runs, subset=request.subset, dataset_path=request.dataset)
     whole = overall(opened.dataset)
     held = [Run(run).models(whole, allow_missing=request.allow_missing, k=request.options.k) for run in runs]
-    model = _chosen(new, held[0], request.model, option="-m", but=() if request.against else request.baselines)
+    model = _chosen(new, held[0], request.model, option="<<model>>", but=() if request.against else request.baselines)
     folders = short_names([str(run.resolve()) for run in runs])
     others: list[tuple[str, StoredModel]] = []
     for run, folder, models in list(zip(runs, folders, held, strict=True))[1 if request.against else 0 :]:
         wanted: Sequence[str | None] = request.baselines
         if request.against and not wanted:
             wanted = [model.name if any(one.name == model.name for one in models) else None]
-        others += [(folder, _chosen(run, models, name, option="--baseline")) for name in wanted]
+        others += [(folder, _chosen(run, models, name, option="<<baseline>>")) for name in wanted]
     baselines: dict[str, StoredModel] = {}
     for folder, other in others:
         if other is model:
             raise StrobeError(
-                f"{printable(model.name)} cannot be its own baseline; name another model with --baseline, or a run "
-                "with --against"
+                f"{printable(model.name)} cannot be its own baseline; name another model with <<baseline>>, or a run "
+                "with <<against>>"
             )
         if other.task is not model.task:
             raise StrobeError(
@@ -329,20 +341,20 @@ def plan_gate(
 ) -> tuple[GatePlan, ...]:
     """Compute how many videos each limit on a loss needs, from a run and its baseline or from an assumed `churn`."""
     if not request.limits:
-        raise StrobeError("no limit to plan for; use for example --max-loss acc_pmk=2")
+        raise StrobeError("no limit to plan for; use for example <<max_loss=acc_pmk=2>>")
     if new is None:
         assumed = None if churn is None else PairSpread(churn=churn, size=1.0)
         plans = [plan_loss(limit, assumed) for limit in request.limits]
         return tuple(replace(one, measured_on=None) for one in plans)
     if churn is not None:
         raise StrobeError(
-            "--churn is for a plan without a run, because a run and its baseline determine the churn; remove --churn "
-            "or the run"
+            "<<churn>> is for a plan without a run, because a run and its baseline determine the churn; remove "
+            "<<churn>> or the run"
         )
     entrants = _entrants(new, request)
     if len(entrants.baselines) != 1:
         raise StrobeError(
-            "--plan with a run measures one pair of models; use one --against RUN or one --baseline MODEL"
+            "<<plan>> with a run measures one pair of models; use one <<against=RUN>> or one <<baseline=MODEL>>"
         )
     part_of = {id(limit): part for part in _parts(entrants, request, progress) for limit in part.limits}
     out = []
@@ -351,7 +363,7 @@ def plan_gate(
         (opponent,), videos = part.opponents, len(set(part.judged.video_of_set.tolist()))
         loss = loss_of(limit.measure, opponent.comparisons, new=entrants.model.name)
         if loss.low is None or loss.high is None:
-            raise StrobeError(f"--plan --max-loss {limit.measure}: {loss.reason or 'no interval'}; use more videos")
+            raise StrobeError(f"<<plan>> <<max_loss={limit.measure}>>: {loss.reason or 'no interval'}; use more videos")
         out.append(plan_loss(limit, opponent.spreads.get(limit.measure) or spread_of(loss), n_videos=videos))
     return tuple(out)
 

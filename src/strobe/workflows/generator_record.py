@@ -17,8 +17,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from strobe.core.errors import InvalidFile, StrobeError, printable
-from strobe.core.files import read_json, replacing, write_bytes, write_json
-from strobe.core.inside import inside
+from strobe.core.files import inside, read_json, replacing, write_bytes, write_json
 from strobe.core.parquet import read_bounded
 from strobe.core.ports import Image
 from strobe.models.options import LoadOptions
@@ -28,8 +27,6 @@ from strobe.vary.generated_sets import GeneratorSearchPlan, Sampled
 from strobe.vary.search_work import npy_bytes
 from strobe.vary.searched_sets import Searched
 from strobe.workflows.generators import load_generator
-
-__all__ = ["PLACE", "made_again", "read_record", "store_begun", "stored_samples", "stored_scale", "write_record"]
 
 PLACE = "generator"
 """The name of the record's folder."""
@@ -64,7 +61,7 @@ def stored_samples(place: Path) -> Sampled:
         latents = np.load(io.BytesIO(inside(place, "latents.npy").read_bytes()), allow_pickle=False)
         sampled = Sampled(
             latents=latents, classes=tuple(facts["classes"]), names=tuple(facts["names"]), rates=facts["rates"]
-        )  # fmt: skip
+        )
         if latents.ndim != 2 or not len(latents) == len(sampled.classes) == len(sampled.names):
             raise ValueError("the numbers of latents and names differ")
         return sampled
@@ -92,14 +89,21 @@ def write_record(
     """
     rows = [
         {
-            "set_id": f"{names[row]}@{searches[number].name}", "variant": searches[number].name, "source": row,
-            "status": search.status, "magnitude": search.reach, "rms": search.facts.get("rms"),
-            "neurons": searches[number].neurons, "lead": search.margin,
-            "random_reach": search.facts.get("random_reach"), "random_fooled": search.facts.get("random_fooled"),
-            "attempt": search.facts.get("attempt"), "change": search.change,
+            "set_id": f"{names[row]}@{searches[number].name}",
+            "variant": searches[number].name,
+            "source": row,
+            "status": search.status,
+            "magnitude": search.reach,
+            "rms": search.facts.get("rms"),
+            "neurons": searches[number].neurons,
+            "lead": search.margin,
+            "random_reach": search.facts.get("random_reach"),
+            "random_fooled": search.facts.get("random_fooled"),
+            "attempt": search.facts.get("attempt"),
+            "change": search.change,
         }
         for (row, number), search in findings.items()
-    ]  # fmt: skip
+    ]
     with replacing(place / "record.parquet") as temporary:
         pq.write_table(pa.Table.from_pylist(rows, schema=_SCHEMA), temporary)
 
@@ -135,9 +139,10 @@ def made_again(
     out: dict[str, Image] = {}
     for variant in dataset.variants or ():
         rows = [
-            row for row in record
+            row
+            for row in record
             if row["variant"] == variant.variant and row["change"] and (chosen is None or row["set_id"] in chosen)
-        ]  # fmt: skip
+        ]
         if not rows:
             continue
         changing = ChangeableGenerator(made, scale, places_of(made.spec, str(variant.fields["granularity"])))

@@ -8,16 +8,14 @@ from strobe.core import late
 from strobe.core.errors import ModelFailed, printable
 from strobe.core.files import sha256_of_file
 from strobe.core.generators import GeneratorSpec
+from strobe.core.late import Registry
 from strobe.core.ports import LayeredGenerator
-from strobe.core.registry import Registry
 from strobe.generator.checks import checked_generator
+from strobe.models.guard import made_by_file, packed, raising
 from strobe.models.options import LoadOptions, ModelName, torch_setup
-from strobe.models.plugin_files import made_by_file, packed, raising
 from strobe.models.providers import Provider
 from strobe.models.registry import NamedThings
 from strobe.models.weights import load_into, read_state
-
-__all__ = ["GENERATORS", "load_generator", "names_of_generators", "sendable_generator"]
 
 
 def load_generator(text: str, options: LoadOptions) -> LayeredGenerator:

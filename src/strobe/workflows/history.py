@@ -25,8 +25,6 @@ from strobe.store.run_folder import Run, StoredModel
 from strobe.studies.unlabelled.score import flicker_sets
 from strobe.workflows.compare import compare_scores, cut_lines, doubt_lines, flicker_plan, of_one_dataset, scores_of
 
-__all__ = ["history", "write_history"]
-
 
 def history(
     runs: Sequence[Path],

@@ -10,8 +10,6 @@ from strobe.formats.registry import IMPORT_FORMATS
 from strobe.formats.sampled import ImportedDataset, ImportSampling
 from strobe.store.bring_media import ImportOptions
 
-__all__ = ["ImportOptions", "ImportSampling", "ImportedDataset", "import_dataset"]
-
 
 def import_dataset(
     name: str,

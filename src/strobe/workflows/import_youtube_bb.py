@@ -13,8 +13,6 @@ from strobe.formats.registry import SEED, FormatOption, ImportFormat, K
 from strobe.formats.sampled import ImportedDataset
 from strobe.store.bring_media import ImportOptions
 
-__all__ = ["FORMAT", "read_into"]
-
 
 def read_into(
     source: Path,
@@ -30,8 +28,9 @@ def read_into(
 ) -> ImportedDataset:
     """Import Youtube-BB's CSV and a folder of videos. Frames are decoded and stored as in `strobe build`."""
     from strobe.build.labels import AnchorRow, LabelRow
-    from strobe.build.sample import AnchorOptions
-    from strobe.workflows.build import BuildOptions, build
+    from strobe.build.options import AnchorOptions
+    from strobe.workflows.build import build
+    from strobe.workflows.options import BuildOptions
 
     say = how.progress
     table = find_csv(source)
@@ -40,7 +39,9 @@ def read_into(
         say.note(note)
     rows, problems = _frame_rows(release.videos, release.anchors, say)
     options = BuildOptions(
-        sampling=AnchorOptions(k=k, seed=seed), label_space="youtube-bb", label_source="anchor",
+        sampling=AnchorOptions(k=k, seed=seed),
+        label_space="youtube-bb",
+        label_source="anchor",
         labels=[
             LabelRow(video=video, frame=frame, label=name, where=table.name)
             for video, frame, names in rows
@@ -48,8 +49,9 @@ def read_into(
         ],
         anchors=[AnchorRow(video=video, frame=frame, where=table.name) for video, frame, _ in rows],
         reference=reference,
-        licence="frames belong to their authors on Youtube; not distributed with strobe", workers=workers,
-    )  # fmt: skip
+        licence="frames belong to their authors on Youtube; not distributed with strobe",
+        workers=workers,
+    )
     used = {video for video, _, _ in rows}
     built = build([path for name, path in release.videos.items() if name in used], target, options, progress=say)
     return ImportedDataset(dataset=built.dataset, notes=(*release.notes, *problems, *built.problems, *built.notes))

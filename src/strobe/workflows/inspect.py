@@ -6,15 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from strobe.analyses.overview import overview
-from strobe.core.derivation import derive
+from strobe.core.derivation import derive, with_names
 from strobe.core.errors import printable
 from strobe.core.people import PEOPLE
 from strobe.core.ports import Progress, Silent
 from strobe.report.view import sources
 from strobe.report.wording import counted, join
 from strobe.store import dataset_folder as folder
-
-__all__ = ["inspect", "lines", "sheet"]
 
 _BAR = 24
 _MOST_LEVELS = 10
@@ -26,7 +24,7 @@ def inspect(path: Path) -> dict[str, Any]:
     Kinds of sources are included only if not all sources are videos. Variants are included only if the dataset has
     them.
     """
-    dataset = folder.read(path)
+    dataset = with_names(folder.read(path))
     facts, kinds = overview(dataset), dataset.kinds
     if set(kinds) != {"video"}:
         facts["kinds"] = kinds
@@ -64,12 +62,12 @@ def sheet(
     from strobe.formats.contact_sheet import choose_sets, draw_sheet
     from strobe.store.opening import frame_source
 
-    dataset = folder.read(path)
+    dataset = with_names(folder.read(path))
     chosen = choose_sets(dataset, how_many, named=named)
     kept = derive(dataset).kept if dataset.verdicts else None
     return draw_sheet(
         dataset, frame_source(dataset), target, sets=chosen, n_columns=columns, kept=kept, progress=progress or Silent()
-    )  # fmt: skip
+    )
 
 
 def lines(facts: dict[str, Any]) -> Iterator[str]:
@@ -96,16 +94,20 @@ def lines(facts: dict[str, Any]) -> Iterator[str]:
     parts = [
         f"{media[key]:,} {text}"
         for key, text in (
-            ("stored", "stored"), ("rendered", "rendered when read"), ("in_videos", "in their videos"),
+            ("stored", "stored"),
+            ("rendered", "rendered when read"),
+            ("in_videos", "in their videos"),
             ("nowhere", "not available"),
         )
         if media.get(key)
-    ]  # fmt: skip
+    ]
     yield f"  images: {', '.join(parts)}" + (f"; licence: {facts['licence']}" if facts["licence"] else "")
     several, none = labels["anchors_with_several"], labels["anchors_without"]
     if not kinds:
-        yield f"  several labels: {labels['frames_with_several']:,} frames, {several:,} anchors; " \
-              f"no label: {labels['frames_without']:,} frames, {none:,} anchors"  # fmt: skip
+        yield (
+            f"  several labels: {labels['frames_with_several']:,} frames, {several:,} anchors; "
+            f"no label: {labels['frames_without']:,} frames, {none:,} anchors"
+        )
     else:  # these members are made from an image and are scored with its label
         yield (
             f"  several labels: {counted(several, 'set')}; no label: {counted(none, 'set')}"
@@ -143,8 +145,10 @@ def lines(facts: dict[str, Any]) -> Iterator[str]:
 def _set_lines(facts: dict[str, Any]) -> Iterator[str]:
     sets = facts["sets"]
     full = f", {sets['full']:,} full" if sets["full"] is not None else ""
-    yield f"  members per set {sets['members_min']}–{sets['members_max']} (median {sets['members_median']:g}){full}, " \
-          f"{sets['anchor_alone']:,} with only the anchor"  # fmt: skip
+    yield (
+        f"  members per set {sets['members_min']}–{sets['members_max']} (median {sets['members_median']:g}){full}, "
+        f"{sets['anchor_alone']:,} with only the anchor"
+    )
     yield f"  k = {facts['k']} ({facts['axis']}), labels by {facts['label_source']}, classes of {facts['label_space']}"
 
 
@@ -198,10 +202,12 @@ def _review_lines(facts: dict[str, Any]) -> Iterator[str]:
         state = {"none": "not reviewed yet", "release": "reviewed before its release", "votes": "no votes yet"}
         yield f"  review: {state[facts['reviewed']]}"
         return
-    yield f"  review: {counted(review['votes'], 'vote')} of {counted(review['annotators'], 'annotator')}; anchors " \
-          f"{review['anchors_reviewed']:,} reviewed, {review['anchors_accepted']:,} kept; pairs " \
-          f"{review['pairs_reviewed']:,} reviewed, {review['pairs_accepted']:,} kept, " \
-          f"{review['pairs_pending']:,} pending"  # fmt: skip
+    yield (
+        f"  review: {counted(review['votes'], 'vote')} of {counted(review['annotators'], 'annotator')}; anchors "
+        f"{review['anchors_reviewed']:,} reviewed, {review['anchors_accepted']:,} kept; pairs "
+        f"{review['pairs_reviewed']:,} reviewed, {review['pairs_accepted']:,} kept, "
+        f"{review['pairs_pending']:,} pending"
+    )
     if review["reasons"]:
         yield "  reasons: " + ", ".join(f"{name} {n:,}" for name, n in review["reasons"].items())
 
@@ -213,6 +219,8 @@ def _ceiling_lines(facts: dict[str, Any]) -> Iterator[str]:
     if not top["childless"]:
         yield f"  ceiling for {top['source']} models: none, because they have every class of these sets"
         return
-    yield f"  ceiling for {top['source']} models: acc_orig {100 * top['acc_orig']:.1f} %, acc_pmk " \
-          f"{100 * top['acc_pmk']:.1f} %; {top['anchors_out_of_reach']:,} of {top['n']:,} anchors show only " \
-          f"{', '.join(top['childless'])}, which have no {top['source']} class"  # fmt: skip
+    yield (
+        f"  ceiling for {top['source']} models: acc_orig {100 * top['acc_orig']:.1f} %, acc_pmk "
+        f"{100 * top['acc_pmk']:.1f} %; {top['anchors_out_of_reach']:,} of {top['n']:,} anchors show only "
+        f"{', '.join(top['childless'])}, which have no {top['source']} class"
+    )

@@ -32,8 +32,6 @@ from strobe.vary.pictures import AnchorImage
 from strobe.workflows.ladder_objects import ObjectBoxes
 from strobe.workflows.predict import predict
 
-__all__ = ["DetectorBoxes", "NetMasks"]
-
 WORK = ".detector"
 """The folder of the detector's run in the ladder's folder. It is removed when the ladder is complete."""
 
@@ -44,13 +42,13 @@ class DetectorBoxes:
     def __init__(self, text: str, dataset: Dataset, load: LoadOptions, destination: Path) -> None:
         wanted = requested_models([text], trust=load.trust)
         if len(wanted) != 1:
-            raise InvalidValue(f"--detector {printable(text)}: expected one detector, got {len(wanted)}")
+            raise InvalidValue(f"<<detector={printable(text)}>>: expected one detector, got {len(wanted)}")
         self._one, self._load, self._work = wanted[0], load, destination / WORK
         self._dataset = dataset.keep_rows(dataset.sets.is_anchor)
         self.who = f"estimated:{self._one.name}"
         self.facts: dict[str, Any]
         if self._one.file is not None:
-            file = require_file(self._one.file, what=f"--detector {printable(text)}")
+            file = require_file(self._one.file, what=f"<<detector={printable(text)}>>")
             self.facts = {"detector": self._one.spec, "detector_weights": sha256_of_file(file)}
             return
         # Load the detector first, because its identity is part of the output's name and unsuitable models fail early.
@@ -58,17 +56,22 @@ class DetectorBoxes:
             self._one.spec, replace(self._one.settings.applied(load), label_space=dataset.info.label_space)
         )
         if Task(model.spec.task) is not Task.DETECTION:
-            raise ModelFailed(f"--detector {printable(text)}: it is a classifier and returns no boxes; use a detector")
+            raise ModelFailed(
+                f"<<detector={printable(text)}>>: it is a classifier and returns no boxes; use a detector"
+            )
         # Request boxes in the detector's own classes, so that objects outside the dataset's classes count, too.
         none = np.zeros(0, dtype=np.int64)
         self._dataset = replace(
-            self._dataset, labels=Labels(frame=none, label=none), boxes=None,
+            self._dataset,
+            labels=Labels(frame=none, label=none),
+            boxes=None,
             info=replace(dataset.info, label_space=model.spec.label_space),
-        )  # fmt: skip
+        )
         self.facts = {
-            "detector": self._one.spec, "detector_weights": model.spec.weights,
+            "detector": self._one.spec,
+            "detector_weights": model.spec.weights,
             "detector_preprocessing": dict(model.spec.preprocessing),
-        }  # fmt: skip
+        }
 
     def boxes(self, pictures: Mapping[int, AnchorImage], say: Progress) -> dict[int, ObjectBoxes]:
         """Return the box of every image by row. Answers are stored until `done`."""
@@ -76,7 +79,7 @@ class DetectorBoxes:
         options = PredictOptions(load=self._load, absent="empty")
         fared = predict(self._dataset, [self._one], self._work, options, say)[0]
         if not fared.ok:
-            raise ModelFailed(f"--detector: {fared.error}")
+            raise ModelFailed(f"<<detector>>: {fared.error}")
         held = Run(self._work).models(self._dataset, only=[self._one.name], allow_missing=True)[0]
         sizes = np.zeros((len(self._dataset.frames), 2), dtype=np.int64)
         for row, picture in pictures.items():
@@ -101,10 +104,10 @@ class NetMasks:
         if text == "u2netp":
             path, name = fetch(U2NETP, offline=load.offline, progress=say)[0], text
         elif text.startswith("onnx:"):
-            path = require_file(Path(text.removeprefix("onnx:")), what=f"--segment {printable(text)}")
+            path = require_file(Path(text.removeprefix("onnx:")), what=f"<<segment={printable(text)}>>")
             name = path.stem
         else:
-            raise UnknownName("--segment", text, ["u2netp"], hint="u2netp, or onnx:FILE.onnx")
+            raise UnknownName("<<segment>>", text, ["u2netp"], hint="u2netp, or onnx:FILE.onnx")
         self._net, self._source = Saliency(path, load), frame_source(dataset)
         self.who = f"estimated:{printable(name)}"
         self.facts = {"segment": name, "segment_weights": self._net.digest}

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from strobe.core.crops import object_of
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, InvalidValue, ModelFailed, StrobeError, printable
-from strobe.core.files import sha256_of_file, write_bytes
-from strobe.core.inside import inside, refuse_links
+from strobe.core.files import inside, refuse_links, sha256_of_file, write_bytes
 from strobe.core.ports import Progress
 from strobe.core.records import Box
 from strobe.core.true_boxes import are_shares
@@ -22,18 +21,6 @@ from strobe.formats.object_files import mask_files, read_boxes
 from strobe.vary.background_sets import AnchorObject
 from strobe.vary.masks import bounds_of, decoded_mask, mask_bytes
 from strobe.vary.pictures import AnchorImage, anchors_of
-
-__all__ = [
-    "BoxSource",
-    "FileBoxes",
-    "FolderMasks",
-    "MaskSource",
-    "ObjectBoxes",
-    "TableBoxes",
-    "own_masks",
-    "things_of",
-    "truth_digest",
-]
 
 LEAST_PIXELS = 16
 """The smallest number of pixels of a mask. Smaller masks count as empty."""
@@ -145,11 +132,14 @@ def truth_digest(dataset: Dataset) -> str:
     names = dataset.info.label_space.ids
     lines = [
         json.dumps(
-            [ids[row], sorted(names[label] for label in labels.get(row, ())),
-             [[names[box.label], box.xyxy, box.track, box.crowd] for box in _records(dataset, places.get(row, []))]]
+            [
+                ids[row],
+                sorted(names[label] for label in labels.get(row, ())),
+                [[names[box.label], box.xyxy, box.track, box.crowd] for box in _records(dataset, places.get(row, []))],
+            ]
         )
         for row in anchors_of(dataset)
-    ]  # fmt: skip
+    ]
     return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
 
 

@@ -5,12 +5,9 @@ from importlib.util import find_spec
 from typing import Any
 
 from strobe.core.errors import UnknownName, install_line
-from strobe.models.grammar import FORMS
-from strobe.models.providers import PROVIDERS, Provider, declared
+from strobe.models.providers import FORMS, PROVIDERS, Provider, declared
 from strobe.models.registry import available, parse
 from strobe.models.testbed import entries
-
-__all__ = ["PROVIDERS", "listing", "papers_models", "providers"]
 
 
 def listing(pattern: str) -> list[str]:
@@ -74,6 +71,7 @@ def papers_models(pattern: str | None = None) -> list[dict[str, Any]]:
             "model_type": entry.model_type,
             "standard": entry.standard,
             "note": entry.note,
+            "get": entry.get,
         }
         for entry in entries("@testbed")
         if pattern is None or fnmatchcase(entry.paper_name, pattern) or fnmatchcase(entry.model, pattern)

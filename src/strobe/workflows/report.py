@@ -10,19 +10,16 @@ from strobe.core.answers import Answers, ClassAnswers
 from strobe.core.codec import decode
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, StrobeError, in_file, printable
-from strobe.core.files import read_json
-from strobe.core.inside import inside
+from strobe.core.files import inside, read_json
 from strobe.core.labels import LabelSpace
 from strobe.core.locks import writing
 from strobe.core.ports import FrameSource, Progress, Silent
 from strobe.report.page import PageOptions, gallery_models, write_report
-from strobe.report.studies import applying
+from strobe.report.study import applying
 from strobe.report.tables import write_tables
 from strobe.report.view import MOST_SHOWN, View
 from strobe.store.opening import NoImages, Opened, frame_source
 from strobe.store.run_folder import Run, StoredModel
-
-__all__ = ["ReportOptions", "read_results", "report_run"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +64,7 @@ def _write(place: Run, request: ReportOptions, progress: Progress, opened: Opene
     dataset = opened.dataset
     if dataset.digest() != results.dataset.digest:
         subset = results.settings.subset
-        hint = f"use the same --subset ({printable(subset)})" if subset else "run strobe score on this run again"
+        hint = f"use the same <<subset>> ({printable(subset)})" if subset else "run strobe score on this run again"
         raise StrobeError(f"{printable(dataset.name)} is not the dataset of {printable(run)}/results.json; {hint}")
     stored = {model.name: model for model in place.models(dataset, allow_missing=True)}
     ranked = View(results=results).ranked
@@ -88,14 +85,14 @@ def _write(place: Run, request: ReportOptions, progress: Progress, opened: Opene
     return write_report(run, results, dataset, answers, source, options, progress, all_sets=opened.dataset)
 
 
-def _check_show(run: Path, results: Results, show: Sequence[str], *, option: str = "--show") -> None:
+def _check_show(run: Path, results: Results, show: Sequence[str], *, option: str = "<<show>>") -> None:
     known = View(results=results).ranked
     strange = next((name for name in show if name not in known), None)
     if strange is not None:
         names = ", ".join(printable(name) for name in known) or "none"
         raise StrobeError(f"{option}: {printable(run)} has no results of {printable(strange)}; its models are {names}")
     if len(set(show)) > MOST_SHOWN:
-        raise StrobeError(f"--show: {len(set(show))} models given, but a figure can show at most {MOST_SHOWN}")
+        raise StrobeError(f"<<show>>: {len(set(show))} models given, but a figure can show at most {MOST_SHOWN}")
 
 
 def _change(
@@ -103,13 +100,14 @@ def _change(
 ) -> tuple[str, str] | None:
     """Return the two models to compare. Return None if none were named and the task has more than two models."""
     if requested is not None:
-        _check_show(run, results, requested, option="--before and --after")
+        _check_show(run, results, requested, option="<<before>> and <<after>>")
         if requested[0] == requested[1]:
             raise StrobeError(
-                f"--before and --after: {printable(requested[0])} is given twice; name two different models of the run"
+                f"<<before>> and <<after>>: {printable(requested[0])} is given twice; name two different models of the "
+                "run"
             )
         if results.models[requested[0]].task is not results.models[requested[1]].task:
-            raise StrobeError("--before and --after: a classifier and a detector cannot be compared")
+            raise StrobeError("<<before>> and <<after>>: a classifier and a detector cannot be compared")
         return requested
     names = sorted(results.models, key=lambda name: [*order, name].index(name))
     if len(names) != 2 or len({one.task for one in results.models.values()}) > 1:

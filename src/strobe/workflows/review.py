@@ -21,16 +21,16 @@ from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.files import make_folder, reading, write_json
 from strobe.core.late import require
 from strobe.core.locks import writes, writing
-from strobe.core.people import PEOPLE
+from strobe.core.people import GROWING, PEOPLE, questions_of
 from strobe.core.ports import Progress, Silent
-from strobe.review.conduct import Conduct, Example, ReviewOptions, exported_conduct
+from strobe.review.conduct import Conduct, Example, ReviewOptions, ServeOptions, exported_conduct
 from strobe.review.questions import QUESTIONS
 
 if TYPE_CHECKING:
     from strobe.review.question import Question
     from strobe.review.store import Content, Store
+    from strobe.workflows.label_plan import QuestionPlan, QuestionsFrom
 
-__all__ = ["Links", "ServeOptions", "export", "import_votes", "serve", "status", "written"]
 
 MIN_TOKEN = 12
 """The length of the shortest accepted token. Shorter tokens can be guessed."""
@@ -40,25 +40,28 @@ MAX_GUIDELINES = 60_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServeOptions:
-    """The address and the people. Without a token or invited names, the server is reachable only from this machine."""
-
-    db: str | None = None
-    host: str = "127.0.0.1"
-    port: int = 8321
-    token: str | None = None
-    public_url: str | None = None
-    invite: tuple[str, ...] = ()
-    observers: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Links:
     """The page, the admin page, and a personal link for each invited name."""
 
     url: str
     admin: str
     personal: dict[str, str] = field(default_factory=dict)
+
+
+def _planned(folder: Path, plan: "QuestionsFrom", ask: str, db: str | None, seed: int) -> "QuestionPlan":
+    """Draw or extend the sample of sets, using every name that people have given so far."""
+    from strobe.workflows.label_plan import plan_questions
+
+    names = _all_answers(folder, _read(folder), "name", db)[0] if ask == "name" else ()
+    return plan_questions(folder, plan, "name" if ask == "name" else "check", seed=seed, names=names)
+
+
+def _sample(folder: Path, ask: str) -> str | None:
+    """Return a digest of the sets that people are asked about, or None if they are asked about all of them."""
+    if ask not in ("name", "check") or not (folder / "samples.parquet").is_file():
+        return None
+    asked = questions_of(_read(folder).samples, ask)
+    return hashlib.sha256("\n".join(asked).encode()).hexdigest() if asked else None
 
 
 def _only(what: str) -> list[str]:
@@ -73,14 +76,17 @@ def serve(
     *,
     ask: str = "pairs",
     suggest: str | None = None,
+    plan: "QuestionsFrom | None" = None,
     guidelines: Path | None = None,
     examples: Path | None = None,
+    on_plan: Callable[["QuestionPlan"], None] = lambda _plan: None,
     on_ready: Callable[[Links], None],
 ) -> None:
     """Serve the review page of a dataset until interrupted. `on_ready` receives the links once the server listens.
 
-    `suggest` names the run or file whose boxes are suggested to people who draw boxes. `guidelines` is a Markdown file
-    to show on the page. `examples` is a file of correct votes to practise on.
+    `suggest` names the run or file whose boxes are suggested to people who draw boxes. `plan` draws or extends the
+    sample of sets that people name or check, and `on_plan` receives it. `guidelines` is a Markdown file to show on the
+    page. `examples` is a file of correct votes to practise on.
     """
     for package in ("fastapi", "uvicorn", "sqlalchemy"):
         require(package, what="the review page", extra="review")
@@ -88,29 +94,34 @@ def serve(
 
     usual = ReviewOptions()
     given = [one.name for one in fields(settings) if getattr(settings, one.name) != getattr(usual, one.name)]
-    given += [name for name, value in (("suggest", suggest), ("examples", examples)) if value is not None]
+    given += [
+        name for name, value in (("suggest", suggest), ("plan", plan), ("examples", examples)) if value is not None
+    ]
     for name in given:
         if (only := _only(name)) and ask not in only:
-            flag = f"--{name.removesuffix('_s').replace('_', '-')}"
-            raise StrobeError(f"{flag} only works with --ask {' or '.join(only)}")
+            raise StrobeError(f"<<{name.removesuffix('_s')}>> only works with <<ask={' or '.join(only)}>>")
     guarded = options.token is not None or bool(options.invite)
     public = not is_loopback(options.host) or options.public_url is not None
     if public and not guarded:
         raise StrobeError(
-            f"a server that others can reach ({printable(options.public_url or options.host)}) needs --token SECRET "
-            "or --invite NAME; without them, only this machine can be served"
+            f"a server that others can reach ({printable(options.public_url or options.host)}) needs <<token=SECRET>> "
+            "or <<invite=NAME>>; without them, only this machine can be served"
         )
     if options.token is not None and len(options.token) < MIN_TOKEN:
-        raise StrobeError(f"--token: expected at least {MIN_TOKEN} characters, so that it cannot be guessed")
+        raise StrobeError(f"<<token>>: expected at least {MIN_TOKEN} characters, so that it cannot be guessed")
+    if plan is not None:
+        on_plan(_planned(folder, plan, ask, options.db, settings.seed))
+    settings = replace(settings, sample=_sample(folder, ask))
     content = _content(folder)
     with ThreadPoolExecutor(1) as beside:
         # Read the dataset and import the server at the same time: reading waits for the disk and Arrow, importing for
         # the interpreter.
         reading = beside.submit(_read, folder, people=False)
-        from strobe.review.app import Access, make_app
+        from strobe.review.app import make_app
         from strobe.review.people import People
         from strobe.review.secret import server_secret
         from strobe.review.serve import bind, run
+        from strobe.review.service import Access
         from strobe.review.sessions import Sessions
         from strobe.store.opening import LateSource, frame_source
 
@@ -132,9 +143,12 @@ def serve(
         invited += [people.invite(name, "observer") for name in options.observers]
         admin_key = secrets.token_urlsafe(24)
         access = Access(
-            address=address, secret=server_secret(), token=options.token, admin_key=admin_key,
+            address=address,
+            secret=server_secret(),
+            token=options.token,
+            admin_key=admin_key,
             invited_only=guarded and options.token is None,
-        )  # fmt: skip
+        )
         sessions = Sessions(people, secret=access.secret, mode=access.mode)
         personal = {person.name: f"{address.url}/#key={sessions.new_key(person)}" for person in invited}
         app = make_app(dataset, store, source, access)
@@ -152,7 +166,7 @@ def _guidelines(path: Path) -> str:
         text = path.read_text(encoding="utf-8-sig")
     if not text.strip() or len(text) > MAX_GUIDELINES:
         raise InvalidFile(
-            path, f"expected Markdown text of at most {MAX_GUIDELINES:,} characters", hint="for --guidelines"
+            path, f"expected Markdown text of at most {MAX_GUIDELINES:,} characters", hint="for <<guidelines>>"
         )
     return text
 
@@ -201,12 +215,12 @@ def export(
     takes = QUESTIONS[ask].takes
     if out is not None and "out" not in takes:
         raise StrobeError(
-            "--out writes sets, which only votes on pairs or boxes change; remove --out, or use --ask pairs or box"
+            "--out writes sets, which only votes on pairs or boxes change; remove --out, or use <<ask=pairs>> or box"
         )
     if crops is not None and "crops" not in takes:
-        raise StrobeError("--crops crops images to the boxes that people drew, so it only works with --ask box")
+        raise StrobeError("<<crops>> crops images to the boxes that people drew, so it only works with <<ask=box>>")
     if unreviewed is not None and "unreviewed" not in takes:
-        raise StrobeError("--unreviewed is about sets without a vote on a pair, so it only works with --ask pairs")
+        raise StrobeError("<<unreviewed>> is about sets without a vote on a pair, so it only works with <<ask=pairs>>")
     with ExitStack() as held:
         for place in (
             out,
@@ -233,7 +247,7 @@ def _exported(
     before, dataset = _content(folder), _read(folder)
     answers, conduct = _all_answers(folder, dataset, ask, db)
     if not answers:
-        what = "votes" if ask == "pairs" else f"answers to --ask {ask}"
+        what = "votes" if ask == "pairs" else f"answers to <<ask={ask}>>"
         raise StrobeError(
             f"{printable(folder)}: there are no {what} to export yet; collect them with strobe review serve"
         )
@@ -269,7 +283,7 @@ def _write_reviewed(dataset: Dataset, out: Path) -> None:
 
     part = reviewed(dataset)
     source = {"reviewed_from": dataset.digest(), **_without_votes(part)}
-    _write_part(dataset, part, out, source)
+    write_part(dataset, part, out, source)
 
 
 def _without_votes(part: Dataset) -> dict[str, int]:
@@ -289,14 +303,14 @@ def _write_boxed(dataset: Dataset, out: Path) -> None:
     said = hashlib.sha256("\n".join(map(repr, pictures)).encode()).hexdigest()
     kept = reviewed(dataset) if voted else dataset
     source = {"boxed_from": dataset.digest(), "boxes_drawn": said, **_without_votes(kept)}
-    _write_part(dataset, with_drawn_boxes(kept, pictures), out, source)
+    write_part(dataset, with_drawn_boxes(kept, pictures), out, source)
 
 
 _OUTCOMES = {"pairs": _write_reviewed, "box": _write_boxed}
 """The writer of `out` for each question."""
 
 
-def _write_part(dataset: Dataset, part: Dataset, out: Path, source: Mapping[str, Any]) -> None:
+def write_part(dataset: Dataset, part: Dataset, out: Path, source: Mapping[str, Any]) -> None:
     """Write a part of the dataset as a new folder with its provenance, without people's answers."""
     from strobe.store.dataset_folder import write
     from strobe.store.making import made_before
@@ -305,7 +319,7 @@ def _write_part(dataset: Dataset, part: Dataset, out: Path, source: Mapping[str,
     decided = "release" if part.info.reviewed == "votes" else part.info.reviewed
     info = replace(part.info, reviewed=decided, unreviewed="exclude", provenance={**part.info.provenance, **source})
     old = made_before(out, lambda old: {**old.info.provenance, **source} == old.info.provenance)
-    nobody: dict[str, Any] = dict.fromkeys(PEOPLE, ())
+    nobody: dict[str, Any] = dict.fromkeys(GROWING, ())
     write(replace(part, info=info, **nobody), out, overwrite=old is not None)
     _link_media(files, out)
 
@@ -393,7 +407,9 @@ def _open(folder: Path, db: str | None, ask: str) -> "AbstractContextManager[Sto
 
     own = folder / "review.sqlite"
     if db is None and own.is_symlink():
-        raise StrobeError(f"{printable(own)} is a link, which may lead to any file; pass the database itself with --db")
+        raise StrobeError(
+            f"{printable(own)} is a link, which may lead to any file; pass the database itself with <<db>>"
+        )
     return closing(Store(db or f"sqlite:///{own.absolute()}", ask=ask))
 
 

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from strobe.analyses.model_results import ModelResult
-from strobe.analyses.per_set import ModelSets
 from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.results import Results, Settings, dataset_facts
-from strobe.analyses.scoring import Collector, ScorableModel, Scoring
+from strobe.analyses.scoring import Collector, ModelSets, ScorableModel, Scoring
 from strobe.analyses.variants_view import overall
 from strobe.core.answers import Answers
 from strobe.core.codec import encode
@@ -27,7 +26,7 @@ from strobe.core.tasks import Task
 from strobe.formats.bring import FileOptions, bring
 from strobe.models.grammar import split_name
 from strobe.models.requested import requested_models
-from strobe.report.studies import studies, tables
+from strobe.report.study import studies, tables
 from strobe.report.tables import write_sets, write_tables
 from strobe.store import dataset_folder
 from strobe.store.brought import brought_files
@@ -137,7 +136,7 @@ def check_model(dataset: Dataset, name: str, task: Task) -> None:
 def _check_searches(options: ScoreOptions, dataset: Dataset) -> None:
     """Check --baseline and --judge, which only apply to searches against models."""
     targets = [one.target.name for one in dataset.variants or () if one.target is not None]
-    for flag, given in (("--baseline", options.baseline), ("--judge", options.judges)):
+    for flag, given in (("<<baseline>>", options.baseline), ("<<judge>>", options.judges)):
         if given and not targets:
             raise StrobeError(
                 f"{flag}: nothing in {printable(dataset.name)} was searched against a model; remove {flag}"
@@ -145,7 +144,10 @@ def _check_searches(options: ScoreOptions, dataset: Dataset) -> None:
     if options.baseline and options.baseline not in targets:
         known = list(dict.fromkeys(targets))
         raise UnknownName(
-            "model for --baseline", options.baseline, known, hint=f"the targets are {', '.join(map(printable, known))}"
+            "model for <<baseline>>",
+            options.baseline,
+            known,
+            hint=f"the targets are {', '.join(map(printable, known))}",
         )
 
 
@@ -250,7 +252,7 @@ def score_staged(
     for name in request.options.judges:
         if name not in (known := [model.name for model in models]):
             raise UnknownName(
-                "model for --judge", name, known, hint=f"the models of the run are {', '.join(map(printable, known))}"
+                "model for <<judge>>", name, known, hint=f"the models of the run are {', '.join(map(printable, known))}"
             )
     if not models and not opened.dataset.names:
         raise StrobeError(f"{printable(run.path)} has no predictions yet; run strobe predict or eval first")

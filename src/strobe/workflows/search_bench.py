@@ -15,16 +15,15 @@ from strobe.core.labels import LabelSpace, Projection
 from strobe.core.ports import Differentiable, Executor, LayeredGenerator, Progress, Silent
 from strobe.core.records import ModelSpec
 from strobe.core.variants import Target
-from strobe.engine.executors import ExecutorOptions, away
+from strobe.engine.engine import away
 from strobe.engine.forward import Runner
 from strobe.engine.loading import load_runner
+from strobe.engine.running import ExecutorOptions
 from strobe.models.gradients import with_gradients
 from strobe.models.options import LoadOptions
 from strobe.models.registry import sendable
 from strobe.models.requested import requested_models
 from strobe.workflows.generators import load_generator, sendable_generator
-
-__all__ = ["LoadedSearch", "SearchBench", "SearchSpec", "TargetFacts", "TargetModel", "bench_for"]
 
 Given = TypeVar("Given")
 Result = TypeVar("Result")

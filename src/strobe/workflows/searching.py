@@ -19,8 +19,6 @@ from strobe.vary.search_work import SearchWork
 from strobe.vary.searched_sets import Finding, Searched, SearchPlan
 from strobe.workflows.search_bench import LoadedSearch, SearchBench, TargetFacts, TargetModel
 
-__all__ = ["Batch", "Found", "SearchOutcome", "read_back", "search_all"]
-
 _TOGETHER = 512
 """Images per call of a model. All processes split these images into batches in the same way."""
 
@@ -148,9 +146,11 @@ class _SearchBatch:
         """Return the batch with its images."""
         source = MediaSource(self._dataset)
         return Batch(
-            anchors=[key[0] for key in self.keys], images=np.stack([source.read(frame) for frame in self._frames]),
-            labels=[self._dataset.labels_of(frame) for frame in self._frames], names=self.names,
-        )  # fmt: skip
+            anchors=[key[0] for key in self.keys],
+            images=np.stack([source.read(frame) for frame in self._frames]),
+            labels=[self._dataset.labels_of(frame) for frame in self._frames],
+            names=self.names,
+        )
 
 
 def _search(loaded: LoadedSearch, job: tuple[How[One], int, One, Batch]) -> Sequence[Finding]:
@@ -165,7 +165,8 @@ def _search(loaded: LoadedSearch, job: tuple[How[One], int, One, Batch]) -> Sequ
     except Exception as error:
         if out_of_memory(error):
             raise ModelFailed(
-                f"{name}: out of memory with a batch of {n}; try --batch-size {max(1, n // 2)} (finished work is kept)"
+                f"{name}: out of memory with a batch of {n}; try <<batch_size={max(1, n // 2)}>> (finished work is "
+                "kept)"
             ) from error
         raise ModelFailed(f"{name}: raised {type(error).__name__}: {printable(error, limit=200)}") from error
 
@@ -272,9 +273,15 @@ def _answered(loaded: LoadedSearch, shown: _ShownImages) -> NDArray[np.int64]:
         return store.label[:0]
     with sharing_cores([runner.model]):
         outcome = run_models(
-            [runner], {runner.name: store}, shown.source, frame_names=shown.names, rows=shown.rows,
-            as_input=shown.rows.tolist(), options=EngineOptions(shard_size=_TOGETHER), progress=loaded.say,
-        )[runner.name]  # fmt: skip
+            [runner],
+            {runner.name: store},
+            shown.source,
+            frame_names=shown.names,
+            rows=shown.rows,
+            as_input=shown.rows.tolist(),
+            options=EngineOptions(shard_size=_TOGETHER),
+            progress=loaded.say,
+        )[runner.name]
     if outcome.error is not None:
         raise ModelFailed(outcome.error)
     if outcome.n_unreadable:

@@ -2,45 +2,20 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from strobe.build.camera_path import CameraOptions
 from strobe.build.camera_photos import Photo, find_photos, fitted_photos
 from strobe.build.camera_set import ClipJob, ClipResult, put_together, simulate_clip
 from strobe.build.pool import worker_pool
 from strobe.core.dataset import Dataset
-from strobe.core.errors import InvalidValue, expect, printable
+from strobe.core.errors import printable
 from strobe.core.locks import writes
 from strobe.core.ports import Image, Progress, Silent
 from strobe.store import dataset_folder as folder
 from strobe.store.making import finish, made_before
 from strobe.store.media import decode_image
-
-__all__ = ["SimulateOptions", "Simulated", "simulate"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SimulateOptions:
-    """Options of a simulation: camera, sources of labels, boxes and masks, clips per photo, and seed."""
-
-    camera: CameraOptions = field(default_factory=CameraOptions)
-    labels: Path | None = None
-    label: tuple[str, ...] = ()
-    boxes: Path | None = None
-    masks: Path | None = None
-    label_space: str | None = None
-    sets_per_photo: int = 1
-    seed: int = 0
-    name: str = ""
-    licence: str = ""
-    workers: int = 1
-
-    def __post_init__(self) -> None:
-        expect(1 <= self.sets_per_photo <= 1000, "--sets-per-photo", "1 to 1000", self.sets_per_photo)
-        expect(self.workers >= 1, "--workers", ">= 1", self.workers)
-        if self.labels and self.label:
-            raise InvalidValue("--labels and --label both label the photos; use only one of them")
+from strobe.workflows.options import SimulateOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,6 @@ from strobe.formats.read_detections import read_detections
 from strobe.models.grammar import split_name
 from strobe.store.run_folder import Run
 
-__all__ = ["suggestions"]
-
 
 def suggestions(dataset: Dataset, source: str) -> dict[str, tuple[int, int, int, int]]:
     """Return the boxes to suggest, by frame.
@@ -23,7 +21,7 @@ def suggestions(dataset: Dataset, source: str) -> dict[str, tuple[int, int, int,
     answers = _of_file(dataset, Path(place[6:])) if place.startswith("preds:") else _of_run(dataset, name, Path(place))
     found = suggested_boxes(dataset, answers)
     if not found:
-        raise StrobeError(f"--suggest {printable(source)}: it has no box on any anchor of {printable(dataset.name)}")
+        raise StrobeError(f"<<suggest={printable(source)}>>: it has no box on any anchor of {printable(dataset.name)}")
     return found
 
 
@@ -35,16 +33,16 @@ def _of_run(dataset: Dataset, name: str | None, path: Path) -> BoxAnswers:
     run = Run(path)
     if not run.is_on(dataset):
         raise StrobeError(
-            f"--suggest: {printable(path)} has predictions, but not for the frames of {printable(dataset.name)}"
+            f"<<suggest>>: {printable(path)} has predictions, but not for the frames of {printable(dataset.name)}"
         )
     held = run.models(dataset, only=[name] if name else (), allow_missing=True)
     boxing = [model for model in held if model.task is Task.DETECTION]
     if not boxing:
-        raise StrobeError(f"--suggest: {printable(path)} has no detector; run one with strobe predict")
+        raise StrobeError(f"<<suggest>>: {printable(path)} has no detector; run one with strobe predict")
     if len(boxing) > 1:
         names = ", ".join(printable(model.name) for model in boxing)
-        raise StrobeError(f"--suggest: {printable(path)} has several detectors ({names}); choose one with NAME=RUN")
+        raise StrobeError(f"<<suggest>>: {printable(path)} has several detectors ({names}); choose one with NAME=RUN")
     answers = boxing[0].load()
     if not isinstance(answers, BoxAnswers):
-        raise StrobeError(f"--suggest: {printable(path)} has no boxes")
+        raise StrobeError(f"<<suggest>>: {printable(path)} has no boxes")
     return answers

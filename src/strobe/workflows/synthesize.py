@@ -12,8 +12,6 @@ from strobe.store import dataset_folder as folder
 from strobe.store.making import made_before
 from strobe.synthetic.sets import SyntheticOptions, SyntheticSets, stored_clip, synthetic_dataset
 
-__all__ = ["Synthesized", "rendered", "synthesize"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Synthesized:

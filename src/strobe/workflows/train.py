@@ -18,8 +18,9 @@ from strobe.core.ports import Image, Progress
 from strobe.models.options import default_batch
 from strobe.store.media import decode_image
 from strobe.train.recipe import Recipe
+from strobe.workflows.options import TrainOptions
 from strobe.workflows.train_card import About, began, finish, noted, trained_on
-from strobe.workflows.train_job import Material, Trained, TrainingJob, TrainOptions, in_training
+from strobe.workflows.train_job import Material, Trained, TrainingJob, in_training, load_options
 from strobe.workflows.vary_corruption import frost_photographs
 
 if TYPE_CHECKING:
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from strobe.train.sets import TrainingSets
     from strobe.train.split import Split
     from strobe.train.trainer import Hooks, LabelledAnchors, Normal, Trainer
-
-__all__ = ["hooks_of", "train"]
 
 
 def train(
@@ -51,7 +50,7 @@ def train(
     `anchors` are labelled images that join a training without labels.
     """
     if anchors is not None and recipe.reads_labels:
-        raise StrobeError(f"--anchors is for trainings without labels, and {recipe.name} reads the dataset's labels")
+        raise StrobeError(f"<<anchors>> is for trainings without labels, and {recipe.name} reads the dataset's labels")
     with in_training(options, progress) as (say, processes, device):
         if not recipe.reads_labels:
             material = material.without_cuts(say)
@@ -79,7 +78,7 @@ class _ClassifierTraining(TrainingJob):
             split = self.sides_without_labels(dataset)
         load = backbone_of if self.recipe.trains == "head" else start_of
         start = self.processes.first_then_all(
-            lambda: load(self.model, dataset.info.label_space, options.loading(self.say), seed=options.seed)
+            lambda: load(self.model, dataset.info.label_space, load_options(options, self.say), seed=options.seed)
         )
         if not self.recipe.reads_labels:
             self._check_start(start)
@@ -108,7 +107,7 @@ class _ClassifierTraining(TrainingJob):
         if start.is_random:
             raise StrobeError(
                 f"{name}: {self.recipe.name} needs a trained model, because its answers are the targets; add its "
-                "weights (MODEL@FILE)" + (", or remove --from-scratch" if self.options.from_scratch else "")
+                "weights (MODEL@FILE)" + (", or remove <<from_scratch>>" if self.options.from_scratch else "")
             )
         if start.new_head:
             raise StrobeError(
@@ -119,12 +118,18 @@ class _ClassifierTraining(TrainingJob):
     def _facts(self, split: "Split", start: "TrainableStart") -> dict[str, Any]:
         """Return all facts that determine the weights."""
         return {
-            "model": start.name, "recipe": self.recipe.settings(), "seed": self.options.seed, "start": start.weights,
-            "new_head": start.new_head, **self.data_facts(self.material.dataset, split),
-            "preprocessing": start.plan.to_json(), "precision": self.precision, "scoring": self._scoring,
+            "model": start.name,
+            "recipe": self.recipe.settings(),
+            "seed": self.options.seed,
+            "start": start.weights,
+            "new_head": start.new_head,
+            **self.data_facts(self.material.dataset, split),
+            "preprocessing": start.plan.to_json(),
+            "precision": self.precision,
+            "scoring": self._scoring,
             **self._corruption_versions(),
             **({} if self.anchors is None else {"anchors": self.anchors.dataset.digest()}),
-        }  # fmt: skip
+        }
 
     def _corruption_versions(self) -> dict[str, Any]:
         """Return the versions of corruptions whose rendering changed, or nothing if there are none."""
@@ -154,13 +159,17 @@ class _ClassifierTraining(TrainingJob):
         hooks = self.processes.first_then_all(lambda: hooks_of(recipe, self.say, offline=self.options.offline))
         pixels, places = self.pixels(self.material, plan)
         sets = TrainingSets.of(
-            dataset, split.training, places, k=recipe.k, multi_label=recipe.multi_label,
+            dataset,
+            split.training,
+            places,
+            k=recipe.k,
+            multi_label=recipe.multi_label,
             which="unread" if not recipe.reads_labels else "matching" if recipe.takes_sets else "labelled",
-        )  # fmt: skip
+        )
         alone = int((sets.lengths == 1).sum())
         if recipe.takes_sets and alone:
             if alone == len(sets):
-                other = "use the recipe stills" if recipe.reads_labels else "build sets with more frames (--k)"
+                other = "use the recipe stills" if recipe.reads_labels else "build sets with more frames (<<k>>)"
                 raise StrobeError(
                     f"{printable(dataset.name)}: every set has only one frame, so {recipe.name} cannot choose the "
                     f"worst; {other}"
@@ -209,9 +218,18 @@ class _ClassifierTraining(TrainingJob):
         from strobe.train.trainer import Trainer
 
         return Trainer(
-            module, self.recipe, sets, pixels, normal, seed=self.options.seed, precision=self.precision,
-            scoring=self._scoring, processes=self.processes, hooks=hooks, anchors=anchors,
-        )  # fmt: skip
+            module,
+            self.recipe,
+            sets,
+            pixels,
+            normal,
+            seed=self.options.seed,
+            precision=self.precision,
+            scoring=self._scoring,
+            processes=self.processes,
+            hooks=hooks,
+            anchors=anchors,
+        )
 
     def _features(self, material: Material, start: "Backbone", pixels: "Pixels", normal: "Normal") -> "StoredFeatures":
         """Return the network's features of every prepared frame, computed once."""
@@ -233,11 +251,14 @@ class _ClassifierTraining(TrainingJob):
         names = ["features", dataset.frames_digest(), rows, start.plan.to_json(), start.weights, device]
         table = self.processes.first_then_all(
             lambda: kept_table(
-                cache_folder() / "frames", names, (len(pixels), width), np.float32,
+                cache_folder() / "frames",
+                names,
+                (len(pixels), width),
+                np.float32,
                 lambda table: fill_features(table, pixels, features, batch=batch, progress=self.say),
                 most_bytes=int(self.options.cache_gb * 1e9),
             )
-        )  # fmt: skip
+        )
         return StoredFeatures(table, device=self.device)
 
     def _write(self, path: Path, facts: Mapping[str, Any], module: Any, start: "TrainableStart") -> None:

@@ -22,7 +22,6 @@ from strobe.train.split import HELD, SPLIT
 if TYPE_CHECKING:
     from strobe.train.folder import Point, TrainFolder
 
-__all__ = ["CARD", "WEIGHTS", "About", "began", "draw_curves", "finish", "noted", "trained_on", "versions_of"]
 
 WEIGHTS, CARD, CURVES = "model.safetensors", "card.md", "curves.png"
 

@@ -25,8 +25,9 @@ from strobe.synthetic.classes import KINDS, LABEL_SPACE
 from strobe.synthetic.sets import SyntheticOptions, boxes_seen, synthetic_dataset
 from strobe.synthetic.world import Clip, World, WorldOptions
 from strobe.train.recipe import Recipe
+from strobe.workflows.options import TrainOptions
 from strobe.workflows.train_card import About, began, finish, noted, trained_on
-from strobe.workflows.train_job import Material, Trained, TrainingJob, TrainOptions, in_training
+from strobe.workflows.train_job import Material, Trained, TrainingJob, in_training, load_options
 
 if TYPE_CHECKING:
     from strobe.models.detectors.boxes import Placement
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from strobe.train.optimising import Optimisation
     from strobe.train.split import Split
 
-__all__ = ["DETECTION_WORLD", "train_detector"]
 
 DETECTION_WORLD = WorldOptions(size=128, objects_min=1, objects_max=3, object_scale=(0.25, 0.5))
 """The world of strobe-tiny's training and of the detection demo."""
@@ -113,14 +113,16 @@ class _DetectorTraining(TrainingJob):
 
     def run(self) -> Trained:
         """Run the training: load the data and the start weights, run the steps, write the files."""
-        from strobe.models.detectors.trainable import detector_start
+        from strobe.models.detectors.trainable import StartOptions, detector_start
 
         space = LABEL_SPACE if self.material is None else self.material.dataset.info.label_space
-        loading, seed = self.options.loading(self.say), self.options.seed
+        loading, seed = load_options(self.options, self.say), self.options.seed
         if self.material is None:
             loading = LoadOptions(device="cpu", pretrained=False)  # it starts from scratch, as the shipped weights did
         split = self._split()
-        start = self.processes.first_then_all(lambda: detector_start(self.model, space, loading, seed=seed))
+        recipe = self.recipe
+        how = StartOptions(backbone=recipe.backbone, norms=recipe.norms, trainable_layers=recipe.trainable_layers)
+        start = self.processes.first_then_all(lambda: detector_start(self.model, space, loading, seed=seed, how=how))
         if start.is_grid and self.processes.count > 1:
             raise StrobeError(
                 f"{printable(self.model)}: it is too small for several processes; train it in one process"
@@ -157,9 +159,15 @@ class _DetectorTraining(TrainingJob):
         if self.material is not None and split is not None:
             data = self.data_facts(self.material.dataset, split)
         return {
-            "model": start.name, "recipe": self.recipe.settings(), "seed": self.options.seed, "start": start.weights,
-            "new_head": start.new_head, "image_size": self.options.image_size, "precision": "float32", **data,
-        }  # fmt: skip
+            "model": start.name,
+            "recipe": self.recipe.settings(),
+            "seed": self.options.seed,
+            "start": start.weights,
+            "new_head": start.new_head,
+            "image_size": self.options.image_size,
+            "precision": "float32",
+            **data,
+        }
 
     def _measured(self, split: "Split | None", start: "DetectorStart") -> _DetectorMeasure:
         if self.material is None or split is None:
@@ -188,9 +196,15 @@ class _DetectorTraining(TrainingJob):
         pixels, places = self._placed_frames(rows, canvas, "corner")
         sets = TrainingSets.of(dataset, split.training, places, multi_label=True, which="all")
         return BoxTrainer(
-            start.module, self.recipe, sets, pixels, Truth(dataset, sizes), first_label=start.first_label,
-            seed=self.options.seed, processes=self.processes,
-        )  # fmt: skip
+            start.module,
+            self.recipe,
+            sets,
+            pixels,
+            Truth(dataset, sizes),
+            first_label=start.first_label,
+            seed=self.options.seed,
+            processes=self.processes,
+        )
 
     def _placed_frames(self, rows: Ints, canvas: tuple[int, int], placement: str) -> tuple[Any, Ints]:
         """Return the frames on canvases of one size: unscaled in the corner, or scaled to fit and centred."""

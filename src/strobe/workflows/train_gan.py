@@ -15,8 +15,9 @@ from strobe.core.png import png_bytes
 from strobe.core.ports import Progress
 from strobe.models.strobe_net import plan_of
 from strobe.train.recipe import Recipe
+from strobe.workflows.options import TrainOptions
 from strobe.workflows.train_card import CARD, CURVES, WEIGHTS, draw_curves, trained_on, versions_of
-from strobe.workflows.train_job import Material, Trained, TrainingJob, TrainOptions, in_training
+from strobe.workflows.train_job import Material, Trained, TrainingJob, in_training
 
 if TYPE_CHECKING:
     from strobe.generator.networks import NetFacts
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from strobe.train.sets import HeldOut
     from strobe.train.split import Split
 
-__all__ = ["SAMPLES", "sample_sheet", "train_gan"]
 
 SAMPLES = "samples.png"
 _PER_CLASS, _GAP = 12, 2
@@ -154,10 +154,14 @@ class _GanTraining(TrainingJob):
     def _facts(self, net: "NetFacts", split: "Split") -> dict[str, Any]:
         """Return all facts that determine the weights."""
         return {
-            "model": net.kind, "network": asdict(net), "recipe": self.recipe.settings(), "seed": self.options.seed,
-            **self.data_facts(self.material.dataset, split), "preprocessing": plan_of(net.side).to_json(),
+            "model": net.kind,
+            "network": asdict(net),
+            "recipe": self.recipe.settings(),
+            "seed": self.options.seed,
+            **self.data_facts(self.material.dataset, split),
+            "preprocessing": plan_of(net.side).to_json(),
             "precision": self.precision,
-        }  # fmt: skip
+        }
 
     def _trainer(self, net: "NetFacts", split: "Split") -> "tuple[GanTrainer, _GanMeasure]":
         import torch
@@ -174,18 +178,31 @@ class _GanTraining(TrainingJob):
         held = HeldOut.of(held_in.dataset, split.held_out, shown_places)
         torch.manual_seed(self.options.seed)
         trainer = GanTrainer(
-            LayeredNet(net), Discriminator(net, width=recipe.width), recipe, sets, pixels, latent=net.latent,
-            channels=net.channels, seed=self.options.seed, precision=self.precision,
-            compiles=self.device.startswith("cuda") and not self.options.deterministic, say=self.say,
-        )  # fmt: skip
+            LayeredNet(net),
+            Discriminator(net, width=recipe.width),
+            recipe,
+            sets,
+            pixels,
+            latent=net.latent,
+            channels=net.channels,
+            seed=self.options.seed,
+            precision=self.precision,
+            compiles=self.device.startswith("cuda") and not self.options.deterministic,
+            say=self.say,
+        )
         label = np.full(len(held_in.dataset.frames), -1, dtype=np.int64)
         label[held_in.dataset.sets.frame] = targets_of(held_in.dataset).label
         return trainer, _GanMeasure(held, shown, label[held.frames], self.out)
 
     def _finish(
-        self, folder: "TrainFolder", history: "Sequence[Point]", trainer: "GanTrainer", measured: _GanMeasure,
-        net: "NetFacts", split: "Split",
-    ) -> None:  # fmt: skip
+        self,
+        folder: "TrainFolder",
+        history: "Sequence[Point]",
+        trainer: "GanTrainer",
+        measured: _GanMeasure,
+        net: "NetFacts",
+        split: "Split",
+    ) -> None:
         from strobe.generator.networks import standing_statistics
         from strobe.generator.weights import write_network
 
@@ -200,9 +217,16 @@ class _GanTraining(TrainingJob):
             write_text(staged.root / CARD, text)
 
     def _card(
-        self, folder: "TrainFolder", history: "Sequence[Point]", net: "NetFacts", split: "Split",
-        versions: Mapping[str, str], steps: int, *, has_curves: bool,
-    ) -> str:  # fmt: skip
+        self,
+        folder: "TrainFolder",
+        history: "Sequence[Point]",
+        net: "NetFacts",
+        split: "Split",
+        versions: Mapping[str, str],
+        steps: int,
+        *,
+        has_curves: bool,
+    ) -> str:
         last, dataset = history[-1], self.material.dataset
         samples, pictures = last.figures
         stopped = "" if last.step == steps else f" (of {steps}; ended by --minutes {self.options.minutes:g})"

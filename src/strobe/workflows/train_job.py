@@ -5,22 +5,23 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from strobe.core.arrays import Ints
 from strobe.core.dataset import Dataset
-from strobe.core.errors import StrobeError, expect, printable
+from strobe.core.errors import StrobeError, printable
 from strobe.core.files import cache_folder
 from strobe.core.late import require
 from strobe.core.ports import FrameSource, Image, MetricLog, Progress, Silent
 from strobe.models.options import LoadOptions, torch_setup
 from strobe.models.plan import ImagePlan
-from strobe.report.loggers import LogPlace, check_logs, opened_logs
+from strobe.report.loggers import LogPlace, opened_logs
 from strobe.store.opening import Opened, frame_source
 from strobe.studies.unlabelled.score import without_cuts
 from strobe.train.recipe import Recipe
+from strobe.workflows.options import TrainOptions
 from strobe.workflows.train_card import CARD, WEIGHTS
 
 if TYPE_CHECKING:
@@ -31,58 +32,18 @@ if TYPE_CHECKING:
     from strobe.train.processes import Processes
     from strobe.train.split import Split
 
-__all__ = ["Material", "TrainOptions", "Trained", "TrainingJob", "in_training"]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrainOptions:
-    """Options of a training. Only seed, image size, held share and precision change the weights.
-
-    With `precision` auto, CUDA uses bfloat16. Other devices use float32, but choose the worst member of a set in
-    bfloat16 if the processor supports it. With `precision` float32, everything is in float32. `held_share` of the
-    sources is held out if no held-out dataset is given. `from_scratch` starts from random weights. `evaluations` is the
-    number of evaluations on the held-out data, spread over the training. A checkpoint is written every `checkpoint_s`
-    seconds. A training that takes longer than `minutes` stops and keeps its weights. `cache_gb` limits the prepared
-    frames on disk. `threads` is the number of torch threads on a CPU. `log` names further destinations of the curves:
-    tensorboard[=FOLDER], wandb[=PROJECT].
-    """
-
-    seed: int = 0
-    device: str = "auto"
-    precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    image_size: int | None = None
-    held_share: float = 0.2
-    from_scratch: bool = False
-    evaluations: int = 10
-    checkpoint_s: float = 60.0
-    minutes: float | None = None
-    cache_gb: float = 16.0
-    threads: int | None = None
-    deterministic: bool = False
-    trust: bool = False
-    offline: bool = False
-    settings: Path | None = None
-    log: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        expect(self.seed >= 0, "seed", ">= 0", self.seed)
-        expect(0 < self.held_share < 1, "held-out share", "above 0 and below 1", self.held_share)
-        expect(1 <= self.evaluations <= 100_000, "evaluations", "1 to 100,000", self.evaluations)
-        expect(self.checkpoint_s >= 0, "checkpoint-s", ">= 0", self.checkpoint_s)
-        expect(self.minutes is None or self.minutes > 0, "minutes", "above 0", self.minutes)
-        expect(self.cache_gb > 0, "cache-gb", "above 0", self.cache_gb)
-        expect(self.threads is None or self.threads >= 1, "threads", ">= 1", self.threads)
-        expect(
-            self.precision in ("auto", "float32", "bfloat16"), "precision", "auto, float32 or bfloat16", self.precision
-        )
-        check_logs(self.log)
-
-    def loading(self, progress: Progress) -> LoadOptions:
-        """Return the options for loading the model."""
-        return LoadOptions(
-            device="cpu", image_size=self.image_size, trust=self.trust, offline=self.offline, settings=self.settings,
-            pretrained=not self.from_scratch, progress=progress,
-        )  # fmt: skip
+def load_options(options: TrainOptions, progress: Progress) -> LoadOptions:
+    """Return the options for loading the model."""
+    return LoadOptions(
+        device="cpu",
+        image_size=options.image_size,
+        trust=options.trust,
+        offline=options.offline,
+        settings=options.settings,
+        pretrained=not options.from_scratch,
+        progress=progress,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,8 +98,8 @@ def in_training(options: TrainOptions, progress: Progress) -> Iterator[tuple[Pro
         with joined(setup.device) as (processes, device):
             if options.minutes is not None and processes.count > 1:
                 raise StrobeError(
-                    "--minutes does not work with several processes, because their clocks differ; train in one "
-                    "process, or remove --minutes"
+                    "<<minutes>> does not work with several processes, because their clocks differ; train in one "
+                    "process, or remove <<minutes>>"
                 )
             yield progress if processes.is_first else Silent(), processes, device
     finally:
@@ -206,18 +167,29 @@ class TrainingJob:
         return self.prepared(material.dataset, rows, read, size_hw=plan.size_hw, facts=plan.to_json())
 
     def prepared(
-        self, dataset: Dataset, rows: Ints, read: Callable[[int], Image], *, size_hw: tuple[int, int],
+        self,
+        dataset: Dataset,
+        rows: Ints,
+        read: Callable[[int], Image],
+        *,
+        size_hw: tuple[int, int],
         facts: Mapping[str, Any],
-    ) -> "tuple[Pixels, Ints]":  # fmt: skip
+    ) -> "tuple[Pixels, Ints]":
         """Return the frames that `read` returns, and their indices. They are read once for all processes."""
         from strobe.train.pixels import Pixels, prepared
 
         table = self.processes.first_then_all(
             lambda: prepared(
-                dataset, rows, read, size_hw=size_hw, facts=facts, folder=cache_folder() / "frames",
-                most_bytes=int(self.options.cache_gb * 1e9), progress=self.say,
+                dataset,
+                rows,
+                read,
+                size_hw=size_hw,
+                facts=facts,
+                folder=cache_folder() / "frames",
+                most_bytes=int(self.options.cache_gb * 1e9),
+                progress=self.say,
             )
-        )  # fmt: skip
+        )
         places = np.full(len(dataset.frames), -1, dtype=np.int64)
         places[rows] = np.arange(len(rows))
         return Pixels(table, device=self.device), places
@@ -244,9 +216,15 @@ class TrainingJob:
             folder.begin(files)
         with self._logs(folder) as log:
             return run(
-                trainer, measured, folder, evaluations=self.options.evaluations,
-                checkpoint_s=self.options.checkpoint_s, minutes=self.options.minutes, progress=self.say, log=log,
-            )  # fmt: skip
+                trainer,
+                measured,
+                folder,
+                evaluations=self.options.evaluations,
+                checkpoint_s=self.options.checkpoint_s,
+                minutes=self.options.minutes,
+                progress=self.say,
+                log=log,
+            )
 
     def _logs(self, folder: "TrainFolder") -> AbstractContextManager[MetricLog | None]:
         """Return the loggers of the curves. Only one process logs, and only on request."""
@@ -259,9 +237,14 @@ class TrainingJob:
     def trained(self, model: str, k: int, history: "Sequence[Point]", *, was_there: bool) -> Trained:
         """Return the result of the training, with this model name."""
         return Trained(
-            model=model, k=k, weights=self.weights, card=self.out / CARD, history=tuple(history),
-            seconds=time.monotonic() - self.begin, was_there=was_there,
-        )  # fmt: skip
+            model=model,
+            k=k,
+            weights=self.weights,
+            card=self.out / CARD,
+            history=tuple(history),
+            seconds=time.monotonic() - self.begin,
+            was_there=was_there,
+        )
 
     @property
     def weights(self) -> Path:

@@ -19,19 +19,6 @@ from strobe.synthetic.world import WorldOptions
 if TYPE_CHECKING:
     from strobe.workflows.train_job import Material
 
-__all__ = [
-    "RUNGS",
-    "SIZES",
-    "SeriesJob",
-    "SeriesResult",
-    "SeriesSize",
-    "SeriesTraining",
-    "jobs_of",
-    "material",
-    "size_named",
-    "train_one",
-    "train_series",
-]
 
 HELD_SEED = 30_000
 """Seed of the held-out clips, far from those of the training clips."""
@@ -189,7 +176,7 @@ def jobs_of(first: SeriesJob, *, seeds: int, only: Sequence[str] = ()) -> list[S
 
     `only` selects some trainings, and the trainings that they start from are added.
     """
-    expect(seeds >= 1, "--seeds", ">= 1", seeds)
+    expect(seeds >= 1, "<<seeds>>", ">= 1", seeds)
     known = {rung.name: rung for rung in RUNGS}
     for name in only:
         if name not in known:
@@ -249,17 +236,21 @@ def _done_in_turn(
 def train_one(job: SeriesJob) -> SeriesResult:
     """Run one training in this process."""
     from strobe.train.recipe import find
+    from strobe.workflows.options import TrainOptions
     from strobe.workflows.train import train
-    from strobe.workflows.train_job import TrainOptions
 
     start = job.size.model
     if job.rung.start:
         start = replace(job, rung=next(rung for rung in RUNGS if rung.name == job.rung.start)).spec
     recipe = find(job.rung.recipe, changes=job.size.settings(job.rung), model=start)
     options = TrainOptions(
-        seed=job.seed, device=job.device, image_size=job.size.world.size, evaluations=job.evaluations,
-        threads=job.threads, checkpoint_s=30.0,
-    )  # fmt: skip
+        seed=job.seed,
+        device=job.device,
+        image_size=job.size.world.size,
+        evaluations=job.evaluations,
+        threads=job.threads,
+        checkpoint_s=30.0,
+    )
     training, held = (material(path, with_frames=job.frames) for path in (job.training, job.held))
     found = train(recipe, training, start, job.folder, options, Silent(), held_out=held)
     last = found.history[-1].named

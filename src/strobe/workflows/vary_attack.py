@@ -9,7 +9,7 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, StrobeError, printable
 from strobe.core.locks import writes
 from strobe.core.ports import Differentiable, FrameSource, Image, Progress, Silent
-from strobe.engine.executors import ExecutorOptions
+from strobe.engine.running import ExecutorOptions
 from strobe.models.options import LoadOptions
 from strobe.store import dataset_folder as folder
 from strobe.store.making import finish, made_before
@@ -21,8 +21,6 @@ from strobe.vary.searched_sets import Finding, Searched, Stored, searched_datase
 from strobe.workflows.anchor_images import is_whole
 from strobe.workflows.search_bench import LoadedSearch, SearchBench, TargetModel, bench_for
 from strobe.workflows.searching import Batch, Found, SearchOutcome, read_back, search_all
-
-__all__ = ["VaryAttackOptions", "vary_attack"]
 
 _GRIDS: Mapping[Norm, tuple[float, ...]] = {
     "linf": (1 / 255, 2 / 255, 4 / 255, 8 / 255), "l2": (0.25, 0.5, 1.0, 2.0),
@@ -57,14 +55,14 @@ class VaryAttackOptions:
     def searches(self) -> list[tuple[tuple[float, ...], AttackOptions]]:
         """Check the options. Return the grid of each norm and how it is searched."""
         if len(set(self.norm)) != len(self.norm):
-            raise InvalidValue(f"--norm: expected each norm once, got {', '.join(self.norm)}")
+            raise InvalidValue(f"<<norm>>: expected each norm once, got {', '.join(self.norm)}")
         if self.minimal and self.eps:
-            raise InvalidValue("--minimal uses its own fine grid; use --most instead of --eps")
+            raise InvalidValue("<<minimal>> uses its own fine grid; use <<most>> instead of <<eps>>")
         if self.most and not self.minimal:
-            raise InvalidValue("--most is the limit of a minimal search; add --minimal, or use --eps instead")
-        for flag, given in (("--eps", self.eps), ("--most", self.most)):
+            raise InvalidValue("<<most>> is the limit of a minimal search; add <<minimal>>, or use <<eps>> instead")
+        for flag, given in (("<<eps>>", self.eps), ("<<most>>", self.most)):
             if given and len(given) != len(self.norm):
-                raise InvalidValue(f"{flag}: expected one value for each --norm ({len(self.norm)}), got {len(given)}")
+                raise InvalidValue(f"{flag}: expected one value for each <<norm>> ({len(self.norm)}), got {len(given)}")
         self._refuse_unused()
         plans, targets = [], 9 if self.targets is None else self.targets
         for place, norm in enumerate(self.norm):
@@ -88,13 +86,13 @@ class VaryAttackOptions:
     def _refuse_unused(self) -> None:
         """Raise an error for options of the other method."""
         if self.method == "apgd" and self.step is not None:
-            raise InvalidValue("--step: apgd chooses its own steps; remove --step, or use --method pgd")
+            raise InvalidValue("<<step>>: apgd chooses its own steps; remove <<step>>, or use <<method=pgd>>")
         if self.method == "apgd" and self.loss is not None:
             raise InvalidValue(
-                "--loss: apgd always uses the cross-entropy and targeted DLR; remove --loss, or use --method pgd"
+                "<<loss>>: apgd always uses the cross-entropy and targeted DLR; remove <<loss>>, or use <<method=pgd>>"
             )
         if self.method == "pgd" and self.targets is not None:
-            raise InvalidValue("--targets: only apgd targets classes; add --method apgd")
+            raise InvalidValue("<<targets>>: only apgd targets classes; add <<method=apgd>>")
 
 
 @writes("destination")
@@ -184,8 +182,10 @@ def _inputs(
         advance(len(anchors) - len(shown))
     found = {
         (row, number): Searched(picture=stored[row][number // per])
-        for row in anchors if row in stored for number in range(n_targets * per)
-    }  # fmt: skip
+        for row in anchors
+        if row in stored
+        for number in range(n_targets * per)
+    }
     return found, [f"{printable(opened.frames.key[row])}: {problems[row]}" for row in anchors if row in problems]
 
 
@@ -225,6 +225,11 @@ def _pixels(model: Differentiable, image: Image, *, own: bool) -> Image:
 
 def _attacked(loaded: LoadedSearch, victim: TargetModel, one: AttackPlan, batch: Batch) -> Sequence[Finding]:  # noqa: ARG001 (the signature of all searches)
     return attack(
-        victim.scores, batch.images, victim.known.truth(batch.labels), batch.names, levels=one.levels, options=one.how,
+        victim.scores,
+        batch.images,
+        victim.known.truth(batch.labels),
+        batch.names,
+        levels=one.levels,
+        options=one.how,
         device=victim.runner.model.device,
-    )  # fmt: skip
+    )

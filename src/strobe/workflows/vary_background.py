@@ -33,9 +33,7 @@ from strobe.workflows.ladder_objects import (
     truth_digest,
 )
 
-__all__ = ["LadderMade", "VaryBackgroundOptions", "vary_background"]
-
-_WAYS = "use --boxes FILE, --masks DIR, --detector MODEL or --segment u2netp"
+_WAYS = "use <<boxes=FILE>>, <<masks=DIR>>, <<detector=MODEL>> or <<segment=u2netp>>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,9 +57,9 @@ class VaryBackgroundOptions:
     def __post_init__(self) -> None:
         known_rungs(self.rungs)
         if self.boxes and self.detector:
-            raise InvalidValue("--boxes and --detector both give boxes; use only one of them")
+            raise InvalidValue("<<boxes>> and <<detector>> both give boxes; use only one of them")
         if self.masks and self.segment:
-            raise InvalidValue("--masks and --segment both give masks; use only one of them")
+            raise InvalidValue("<<masks>> and <<segment>> both give masks; use only one of them")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,9 +120,14 @@ def vary_background(
     if whose is None:
         raise InvalidValue(f"{printable(source)} has neither boxes nor masks; {_WAYS}")
     how = LadderOptions(
-        rungs=_rungs(options.rungs, masks), contexts=options.context, fit=options.fit, seed=options.seed,
-        store=options.store, boxes=whose.who, masks="" if masks is None else masks.who,
-    )  # fmt: skip
+        rungs=_rungs(options.rungs, masks),
+        contexts=options.context,
+        fit=options.fit,
+        seed=options.seed,
+        store=options.store,
+        boxes=whose.who,
+        masks="" if masks is None else masks.who,
+    )
     provenance = {
         "made_by": "strobe vary background",
         "source": {"name": opened.name, "frames": opened.frames_digest(), "truth": truth_digest(opened)},
@@ -144,9 +147,13 @@ def vary_background(
         _refuse_nothing(source, ladder, masks)
         if how.store:
             pictures = stored_members(
-                destination, {row: picture for row, picture in pictures.items() if ladder.recipes[row]},
-                ladder.files(), what="rungs", workers=options.workers, say=say,
-            )  # fmt: skip
+                destination,
+                {row: picture for row, picture in pictures.items() if ladder.recipes[row]},
+                ladder.files(),
+                what="rungs",
+                workers=options.workers,
+                say=say,
+            )
         name = options.name or destination.resolve().name
         dataset = ladder_dataset(opened, pictures, ladder, how, name=name, provenance=provenance)
         rows = tuple(ladder.pictures.values())
@@ -179,7 +186,7 @@ def _boxes(
     if options.boxes not in ("", "truth", "people"):
         return FileBoxes(Path(options.boxes), opened, say)
     if opened.boxes is None and options.boxes == "truth":
-        raise InvalidValue(f"--boxes truth: {printable(opened.name)} has no boxes; {_WAYS}")
+        raise InvalidValue(f"<<boxes=truth>>: {printable(opened.name)} has no boxes; {_WAYS}")
     return None if opened.boxes is None else TableBoxes(dataset=opened)
 
 
@@ -194,7 +201,7 @@ def _masks(opened: Dataset, options: VaryBackgroundOptions, load: LoadOptions, s
 def _rungs(names: Sequence[str], masks: MaskSource | None) -> tuple[str, ...]:
     """Return the requested rungs, or all rungs that can be made."""
     if masks is None and (without := [name for name in names if name in NEEDS_MASK]):
-        raise InvalidValue(f"--rungs {printable(without[0])} needs masks; use --masks DIR or --segment u2netp")
+        raise InvalidValue(f"<<rungs={printable(without[0])}>> needs masks; use <<masks=DIR>> or <<segment=u2netp>>")
     return known_rungs(names or [name for name in RUNGS if masks is not None or name not in NEEDS_MASK])
 
 

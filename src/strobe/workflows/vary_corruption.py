@@ -17,9 +17,6 @@ from strobe.vary.corruptions import chosen
 from strobe.vary.pictures import AnchorImage
 from strobe.workflows.anchor_images import is_whole, stored_anchors, stored_members
 
-__all__ = ["CorruptionOptions", "Varied", "frost_photographs", "vary_corruption"]
-
-
 _PANES = "panes"
 """The folder of the photographs of ice that frost is rendered with."""
 

@@ -19,7 +19,7 @@ from strobe.core.generators import GeneratorSpec
 from strobe.core.late import require
 from strobe.core.locks import writes
 from strobe.core.ports import Image, LayeredGenerator, Progress, Silent
-from strobe.engine.executors import ExecutorOptions
+from strobe.engine.running import ExecutorOptions
 from strobe.models.options import LoadOptions
 from strobe.store import dataset_folder as folder
 from strobe.store.making import finish, made_before
@@ -33,8 +33,6 @@ from strobe.workflows.anchor_images import is_whole
 from strobe.workflows.generator_record import PLACE, store_begun, stored_samples, stored_scale, write_record
 from strobe.workflows.search_bench import LoadedSearch, SearchBench, TargetFacts, TargetModel, bench_for
 from strobe.workflows.searching import Batch, Found, SearchOutcome, read_back, search_all
-
-__all__ = ["VaryGeneratorOptions", "vary_generator"]
 
 _MOST = 2.0
 """The default limit of a search: two standard deviations per neuron."""
@@ -72,20 +70,20 @@ class VaryGeneratorOptions:
     name: str = ""
 
     def __post_init__(self) -> None:
-        expect(1 <= self.images <= 10_000_000, "--images", "1–10,000,000", self.images)
-        expect(self.strips >= 0, "--strips", ">= 0", self.strips)
-        expect(2 <= self.scale_images <= 1_000_000, "--scale-images", "2–1,000,000", self.scale_images)
-        last = () if self.most is None else (("--most", self.most),)
-        for flag, given in (*last, *(("--budget", one) for one in self.budget)):
+        expect(1 <= self.images <= 10_000_000, "<<images>>", "1–10,000,000", self.images)
+        expect(self.strips >= 0, "<<strips>>", ">= 0", self.strips)
+        expect(2 <= self.scale_images <= 1_000_000, "<<scale_images>>", "2–1,000,000", self.scale_images)
+        last = () if self.most is None else (("<<most>>", self.most),)
+        for flag, given in (*last, *(("<<budget>>", one) for one in self.budget)):
             expect(0 < given <= _LARGEST, flag, f"above 0, at most {_LARGEST:,.0f}", given)
         if list(self.budget) != sorted(set(self.budget)):
             raise InvalidValue(
-                f"--budget: expected ascending numbers without repeats, got {', '.join(map(str, self.budget))}"
+                f"<<budget>>: expected ascending numbers without repeats, got {', '.join(map(str, self.budget))}"
             )
         if bool(self.budget) != (self.search == "budget"):
-            raise InvalidValue("--budget and --search budget must be used together; use both or neither")
+            raise InvalidValue("<<budget>> and <<search=budget>> must be used together; use both or neither")
         if self.budget and self.most is not None:
-            raise InvalidValue("--most limits a growing search, and --budget has its own limit; remove --most")
+            raise InvalidValue("<<most>> limits a growing search, and <<budget>> has its own limit; remove <<most>>")
         self.how()
 
     def how(self) -> GeneratorSearchOptions:
@@ -103,7 +101,7 @@ class VaryGeneratorOptions:
         for word in names:
             places_of(spec, word)
         if len(set(names)) != len(names):
-            raise InvalidValue(f"--granularity: expected each granularity once, got {', '.join(names)}")
+            raise InvalidValue(f"<<granularity>>: expected each granularity once, got {', '.join(names)}")
         return names
 
     def levels(self, neurons: int) -> tuple[float, ...]:
@@ -140,7 +138,7 @@ def _searched_on(
     granularity_names = options.named(spec)
     classes = [spec.label_space.index(one) for one in options.classes] or list(range(len(spec.label_space)))
     if len(set(classes)) != len(classes):
-        raise InvalidValue(f"--classes: expected each class once, got {printable(', '.join(options.classes))}")
+        raise InvalidValue(f"<<classes>>: expected each class once, got {printable(', '.join(options.classes))}")
     aim = _aimed(spec, options.aim)
     if classes == [aim]:
         raise _nothing_to_aim_at(options)
@@ -205,7 +203,9 @@ def _aimed(spec: GeneratorSpec, aim: str) -> int | None:
 
 
 def _nothing_to_aim_at(wanted: VaryGeneratorOptions) -> StrobeError:
-    return StrobeError(f"--aim {wanted.aim}: every image is already of that class; choose other classes with --classes")
+    return StrobeError(
+        f"<<aim={wanted.aim}>>: every image is already of that class; choose other classes with <<classes>>"
+    )
 
 
 def _refuse_others(victims: Sequence[TargetFacts], spec: GeneratorSpec) -> None:
@@ -217,7 +217,7 @@ def _refuse_others(victims: Sequence[TargetFacts], spec: GeneratorSpec) -> None:
             made = "x".join(map(str, reversed(spec.image_hw)))
             raise ModelFailed(
                 f"{name}: its input is {seen}, the generator's images are {made}; use a model with that input size, or "
-                f"--image-size {spec.image_hw[0]} if the model supports it"
+                f"<<image_size={spec.image_hw[0]}>> if the model supports it"
             )
         lost = victim.projection.childless
         if lost:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from strobe.build.labels import read_label_space
-from strobe.build.sample import AnchorOptions
+from strobe.build.options import AnchorOptions
 from strobe.build.video_files import video_files
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, expect, printable, without_name
@@ -19,13 +19,14 @@ from strobe.core.files import sha256_of_file
 from strobe.core.labels import LabelSpace
 from strobe.core.ports import Classifier, Detector, Progress
 from strobe.engine.prediction import PredictOptions
+from strobe.models.grammar import CropView
 from strobe.models.options import LoadOptions
 from strobe.models.registry import load_model
 from strobe.models.requested import RequestedModel
-from strobe.models.views import CropView
 from strobe.store import dataset_folder as folder
 from strobe.store.run_folder import Run
-from strobe.workflows.build import BuildOptions, build, video_names
+from strobe.workflows.build import build, video_names
+from strobe.workflows.options import BuildOptions
 
 DATASET = "dataset"
 """The folder inside the run for the dataset that is made from videos."""
@@ -46,7 +47,7 @@ class VideoOptions:
     label_space: str | LabelSpace | None = None
 
     def __post_init__(self) -> None:
-        expect(self.every is None or self.every >= 1, "--every", ">= 1", self.every)
+        expect(self.every is None or self.every >= 1, "<<every>>", ">= 1", self.every)
 
     @property
     def any(self) -> bool:
@@ -116,17 +117,16 @@ def dataset_of_videos(
     if old is None and run.exists:
         run_on = run.about()["dataset"].get("name")
         raise StrobeError(
-            f"{printable(run.path)} contains a run on a dataset ({printable(run_on)}); choose another folder with -o"
+            f"{printable(run.path)} contains a run on a dataset ({printable(run_on)}); choose another folder with "
+            "<<out>>"
         )
     classes_of: str | None
     if old is not None:
         k, every = _settings_of(run, old, named, options, k=k)
         label_space, classes_of = old.info.label_space, old.info.provenance.get("classes_of")
-        if all(str(path.resolve()) in old.videos.path for name, path in named.items() if name in _usable(old)):
-            problems = tuple(map(str, old.info.provenance.get("left_out", ())))
-            for problem in problems:
-                progress.note(f"skipped: {problem}")
-            return VideoDataset(path=place, problems=problems, models=tuple(models))
+        # A video that was skipped may have been repaired since, so all are looked at again if there is one.
+        if set(named) == set(_usable(old)) and all(str(path.resolve()) in old.videos.path for path in named.values()):
+            return VideoDataset(path=place, problems=(), models=tuple(models))
     else:
         k = K if k is None else k
         every = options.every or 2 * k + 1
@@ -175,21 +175,22 @@ def _settings_of(
         ) from error
     if names != sorted(named):
         some = printable(", ".join(names), limit=200)
-        raise StrobeError(f"{where} is a run on other videos ({some}); choose another folder with -o")
+        raise StrobeError(f"{where} is a run on other videos ({some}); choose another folder with <<out>>")
     for name, digest in _usable(old).items():
         if sha256_of_file(named[name]) != digest:
             raise StrobeError(
-                f"{printable(named[name])} is not the video that {where} was made with; choose another folder with -o"
+                f"{printable(named[name])} is not the video that {where} was made with; choose another folder with "
+                "<<out>>"
             )
     if (made[0] if k is None else k, options.every or made[1]) != made:
         raise StrobeError(
-            f"{where} was made with --k {made[0]} and --every {made[1]}; use these values, or choose another folder "
-            "with -o"
+            f"{where} was made with <<k={made[0]}>> and <<every={made[1]}>>; use these values, or choose another "
+            "folder with <<out>>"
         )
     if options.label_space is not None and read_label_space(options.label_space).ids != old.info.label_space.ids:
         raise StrobeError(
             f"{where} was made with other classes ({printable(old.info.label_space.name)}); use the same "
-            "--label-space, or choose another folder with -o"
+            "<<label_space>>, or choose another folder with <<out>>"
         )
     return made
 

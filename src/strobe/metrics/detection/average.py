@@ -16,16 +16,6 @@ from strobe.core.errors import expect
 from strobe.metrics.detection.match import Matches
 from strobe.metrics.detection.tables import TruthTable
 
-__all__ = [
-    "CurveIndex",
-    "Interpolation",
-    "ap_of_flags",
-    "curve_index",
-    "frame_ap",
-    "frame_class_ap",
-    "mean_over_classes",
-]
-
 Interpolation = Literal["coco-101", "voc-all-points"]
 """COCO's mean over 101 recalls, or the whole area under the precision envelope (VOC since 2010)."""
 

@@ -23,8 +23,6 @@ from strobe.metrics.detection.average import Interpolation, ap_of_flags
 from strobe.metrics.detection.match import Matches, box_iou
 from strobe.metrics.detection.tables import TruthTable
 
-__all__ = ["KINDS", "SOME_OVERLAP", "Diagnosis", "diagnose"]
-
 KINDS = ("classification", "localization", "both", "missed", "duplicate", "background")
 """All kinds of error, in the order that breaks ties between gains."""
 

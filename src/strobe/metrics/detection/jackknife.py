@@ -12,11 +12,6 @@ from strobe.core.arrays import Floats, Ints
 from strobe.core.estimate import Estimate
 from strobe.metrics.intervals import ALPHA, LEAST_FREEDOM, nothing
 
-__all__ = [
-    "FEW_VIDEOS", "LEAST_OF_CLASS", "LEAST_VIDEOS", "METHOD", "NO_SPREAD", "ONE_DECIDES", "ap_of_class", "drop_between",
-    "few_per_class", "mean_ap", "standard_error",
-]  # fmt: skip
-
 METHOD = "video jackknife"
 LEAST_VIDEOS = 10
 """Below this number of videos, mAP has no interval."""

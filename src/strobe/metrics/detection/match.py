@@ -21,12 +21,10 @@ from strobe.core.arrays import Bools, Floats, Ints
 from strobe.core.errors import expect
 from strobe.metrics.detection.tables import TruthTable
 
-__all__ = ["COCO_IOUS", "Matches", "Overlap", "box_iou", "ilsvrc_vid_iou", "match"]
-
 Overlap = tuple[float, ...] | Literal["ilsvrc-vid"]
 """The overlaps to score at, or the ILSVRC-VID rule."""
 
-COCO_IOUS: tuple[float, ...] = tuple(float(value) for value in np.linspace(0.5, 0.95, 10))
+COCO_IOUS: tuple[float, ...] = tuple(np.linspace(0.5, 0.95, 10).tolist())
 """0.5, 0.55 … 0.95: COCO's primary metric."""
 
 _PAIRS_AT_ONCE = 1 << 17  # work arrays of this many pairs fit into the processor's cache

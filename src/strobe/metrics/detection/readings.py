@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from strobe.core.arrays import Floats, Ints
 from strobe.metrics.detection.match import box_iou
 
-__all__ = ["FORMS", "BoxSample", "ClassOrder", "Misread", "class_order", "misread", "named_objects"]
-
 FORMS: dict[str, Callable[[Floats], Floats]] = {
     "xyxy": lambda box: box,
     "xywh": lambda box: np.concatenate([box[:, :2], box[:, :2] + box[:, 2:]], axis=1),

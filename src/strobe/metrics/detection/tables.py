@@ -9,8 +9,6 @@ from strobe.core.arrays import Bools, Floats, Ints
 from strobe.core.errors import expect
 from strobe.core.tables import Boxes
 
-__all__ = ["TruthTable"]
-
 
 def _box_area(xyxy: Floats) -> Floats:
     return np.asarray((xyxy[:, 2] - xyxy[:, 0]) * (xyxy[:, 3] - xyxy[:, 1]), dtype=np.float64)
@@ -77,13 +75,24 @@ class TruthTable:
     def of_boxes(cls, boxes: Boxes, *, n_frames: int, n_classes: int) -> "TruthTable":
         """Return the table of a dataset's boxes."""
         return cls.of(
-            boxes.frame, boxes.label, boxes.xyxy, crowd=boxes.crowd, track=boxes.track,
-            n_frames=n_frames, n_classes=n_classes,
-        )  # fmt: skip
+            boxes.frame,
+            boxes.label,
+            boxes.xyxy,
+            crowd=boxes.crowd,
+            track=boxes.track,
+            n_frames=n_frames,
+            n_classes=n_classes,
+        )
 
     def merged(self) -> "TruthTable":
         """Return the same objects with a single class, in the same order, to score localization alone."""
         return TruthTable(
-            frame=self.frame, label=np.zeros(len(self), dtype=np.int64), xyxy=self.xyxy, crowd=self.crowd,
-            area=self.area, track=self.track, n_frames=self.n_frames, n_classes=1,
-        )  # fmt: skip
+            frame=self.frame,
+            label=np.zeros(len(self), dtype=np.int64),
+            xyxy=self.xyxy,
+            crowd=self.crowd,
+            area=self.area,
+            track=self.track,
+            n_frames=self.n_frames,
+            n_classes=1,
+        )

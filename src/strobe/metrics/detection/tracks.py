@@ -11,8 +11,6 @@ from strobe.core.arrays import Bools, Floats, Ints
 from strobe.metrics.detection.match import Matches, box_iou
 from strobe.metrics.detection.tables import TruthTable
 
-__all__ = ["TrackFigures", "track_figures"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrackFigures:

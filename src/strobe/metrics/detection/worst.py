@@ -13,8 +13,6 @@ from strobe.metrics.detection.average import Interpolation, curve_index
 from strobe.metrics.detection.match import Matches
 from strobe.metrics.detection.tables import TruthTable
 
-__all__ = ["Worst", "class_ap", "class_ap_without", "effective_of_class", "videos_of_class", "worst_frames"]
-
 _VIDEOS_AT_ONCE = 250
 
 

@@ -11,8 +11,6 @@ from strobe.core.errors import expect
 from strobe.core.ports import Image
 from strobe.core.records import Detections
 
-__all__ = ["Fit", "Placement", "PlacementPreparation", "class_nms", "cxcywh_to_xyxy", "detections", "nms", "place"]
-
 Fit = Literal["letterbox", "letterbox-top-left", "stretch"]
 """How an image is fitted to the input: centred on grey, in the top left corner on grey (YOLOX), or stretched."""
 

@@ -18,8 +18,6 @@ from strobe.models.hf_processors import described, no_bars, through
 from strobe.models.options import LoadOptions, ModelName, torch_setup
 from strobe.models.weights import digest_of_state, load_into, state_of
 
-__all__ = ["HfDetector", "load"]
-
 _FACTS = (
     "image_processor_type", "do_resize", "size", "resample", "do_rescale", "rescale_factor", "do_normalize",
     "image_mean", "image_std", "do_pad", "pad_size",
@@ -61,7 +59,7 @@ def load(model: ModelName, options: LoadOptions) -> HfDetector:
     if not hasattr(processor, "post_process_object_detection"):
         raise ModelFailed(f"{text}: its processor {type(processor).__name__} cannot turn outputs into boxes")
     if options.image_size is not None:
-        raise ModelFailed(f"{text}: transformers' detectors keep their own input size; remove --image-size")
+        raise ModelFailed(f"{text}: transformers' detectors keep their own input size; remove <<image_size>>")
     in_float32(model, options)
     kind, state = transformers.AutoModelForObjectDetection, state_of(model, options)
     if state is None and options.pretrained:

@@ -28,8 +28,6 @@ from strobe.models.file_settings import settings_of
 from strobe.models.onnx_files import digest_of_onnx, open_session
 from strobe.models.options import LoadOptions, ModelName, file_of
 
-__all__ = ["OnnxDetector", "is_detector", "load"]
-
 _CORNER = 2.0
 """If all boxes end within this many pixels of the corner, they are normalised boxes (0–1)."""
 
@@ -79,9 +77,14 @@ class OnnxDetector:
         arrays, facts, out = dict(zip(names, answers, strict=True)), self._facts, []
         for image, placement in enumerate(placements):
             candidates = layouts.decode(
-                facts["layout"], arrays, image, size_hw=self._size_hw, box_order=facts["box_order"],
-                box_units=facts["box_units"], least=facts["score_threshold"],
-            )  # fmt: skip
+                facts["layout"],
+                arrays,
+                image,
+                size_hw=self._size_hw,
+                box_order=facts["box_order"],
+                box_units=facts["box_units"],
+                least=facts["score_threshold"],
+            )
             self._check_units(candidates)
             candidates = layouts.suppress(
                 candidates, facts["layout"], iou=facts["nms_iou"], most=facts["max_detections"]

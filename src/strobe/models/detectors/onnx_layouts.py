@@ -24,18 +24,6 @@ from strobe.core.errors import ModelFailed, expect
 from strobe.models.detectors.boxes import class_nms, cxcywh_to_xyxy
 from strobe.models.options import LoadOptions
 
-__all__ = [
-    "KEYS",
-    "LAYOUTS",
-    "Candidates",
-    "decode",
-    "facts_of",
-    "guess_layout",
-    "has_boxes",
-    "input_size",
-    "suppress",
-]
-
 _IMAGENET: dict[str, Any] = {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}
 _COMMON: dict[str, Any] = {
     "fit": "letterbox", "divide": 255.0, "mean": [0.0, 0.0, 0.0], "std": [1.0, 1.0, 1.0], "channels": "RGB",
@@ -242,5 +230,5 @@ def input_size(name: str, session: Any, said: Mapping[str, Any], options: LoadOp
     if isinstance(size, int):
         size = [size, size]
     if not (isinstance(size, list) and len(size) == 2 and all(isinstance(one, int) and one > 0 for one in size)):
-        raise ModelFailed(f"{name}: its input has no fixed size; set it with --image-size or in its JSON file")
+        raise ModelFailed(f"{name}: its input has no fixed size; set it with <<image_size>> or in its JSON file")
     return [int(one) for one in size]

@@ -21,8 +21,6 @@ from strobe.models.detectors.boxes import detections
 from strobe.models.detectors.spaces import named_space
 from strobe.models.plan import AsDecoded
 
-__all__ = ["FunctionDetector", "detector"]
-
 Answer = tuple[Any, Any, Any]
 """Boxes (N, 4) in pixels of the image, labels (N,), scores (N,)."""
 Function = Callable[[list[Image]], Sequence[Answer]]
@@ -82,7 +80,13 @@ def detector(
             source = getattr(function, "__qualname__", name)
         weights = hashlib.sha256(source.encode()).hexdigest()
     spec = ModelSpec(
-        name=name, provider="py", task="detection", label_space=label_space, weights=weights, kind="probabilities",
-        preprocessing={"plugin": name}, batch_size=batch_size,
-    )  # fmt: skip
+        name=name,
+        provider="py",
+        task="detection",
+        label_space=label_space,
+        weights=weights,
+        kind="probabilities",
+        preprocessing={"plugin": name},
+        batch_size=batch_size,
+    )
     return FunctionDetector(function, spec)

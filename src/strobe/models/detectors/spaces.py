@@ -6,8 +6,6 @@ from strobe.core.class_names import NO_CLASS, class_key
 from strobe.core.errors import ModelFailed, printable
 from strobe.core.labels import LabelSpace, space
 
-__all__ = ["detector_space", "named_space", "with_background"]
-
 
 def detector_space(
     model: str,

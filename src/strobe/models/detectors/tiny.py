@@ -17,8 +17,6 @@ from strobe.models.options import LoadOptions, ModelName, torch_setup
 from strobe.models.providers import Provider
 from strobe.models.weights import digest_of_state, load_into, read_state
 
-__all__ = ["NETWORKS", "PROVIDER", "TinyDetector", "detector_of", "load", "network"]
-
 _LOW_SCORE, _NMS_IOU, _MOST = 0.02, 0.6, 100
 
 NETWORKS = ("strobe-tiny", "strobe-net-boxes")
@@ -74,9 +72,13 @@ def load(model: ModelName, options: LoadOptions) -> TinyDetector:
     module = network(_SHIPPED.get(name, name), len(label_space))
     load_into(module, {key: value.float() for key, value in state.items()}, path=path, model=name)
     return detector_of(
-        module, model, label_space=label_space, weights=digest_of_state(state), device=device,
+        module,
+        model,
+        label_space=label_space,
+        weights=digest_of_state(state),
+        device=device,
         batch_size=options.batch_size or 16,
-    )  # fmt: skip
+    )
 
 
 def network(name: str, classes: int) -> Any:
@@ -95,11 +97,15 @@ def detector_of(
         label_space=label_space,
         weights=weights,
         preprocessing={
-            "size": module.side, "resize": "letterbox, bilinear, grey 114", "scale": module.scale,
-            "low_score": _LOW_SCORE, "nms_iou": _NMS_IOU, "max_detections": _MOST,
+            "size": module.side,
+            "resize": "letterbox, bilinear, grey 114",
+            "scale": module.scale,
+            "low_score": _LOW_SCORE,
+            "nms_iou": _NMS_IOU,
+            "max_detections": _MOST,
         },
         batch_size=batch_size,
-    )  # fmt: skip
+    )
     return TinyDetector(module, spec, device=device)
 
 

@@ -12,8 +12,6 @@ from strobe.core.labels import LabelSpace
 from strobe.models.header import read_header, write_weights
 from strobe.models.strobe_net_layers import WIDTHS, StrobeNet
 
-__all__ = ["INPUT", "STRIDE", "NetBoxes", "TinyNet", "cell_centres", "label_space_of", "save"]
-
 INPUT = 128
 """Side of strobe-tiny's square input in pixels."""
 STRIDE = 8

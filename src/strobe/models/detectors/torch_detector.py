@@ -15,8 +15,6 @@ from strobe.models.cores import keep_freed_memory
 from strobe.models.options import LoadOptions, ModelName
 from strobe.models.plan import AsDecoded
 
-__all__ = ["TorchDetector", "detector_spec", "in_float32"]
-
 
 class TorchDetector:
     """A module and its spec. An adapter adds `_same_size` and its preparation.
@@ -107,7 +105,7 @@ class TorchDetector:
 def in_float32(model: ModelName, options: LoadOptions) -> None:
     """Raise ModelFailed if the options request a precision other than float32."""
     if options.precision not in ("auto", "float32"):
-        raise ModelFailed(f"{printable(model.text)}: detectors run in float32; remove --precision")
+        raise ModelFailed(f"{printable(model.text)}: detectors run in float32; remove <<precision>>")
 
 
 def detector_spec(

@@ -1,4 +1,7 @@
-"""torchvision's detectors: `torchvision:fasterrcnn_resnet50_fpn`, RetinaNet, FCOS, SSD; `…@weights.safetensors`."""
+"""torchvision's detectors: `torchvision:fasterrcnn_resnet50_fpn`, RetinaNet, FCOS, SSD; `…@weights.safetensors`.
+
+Published weights load into the layers that torchvision's own builder makes for them, so boxes are equal bit for bit.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,14 +14,13 @@ from strobe.core.late import require
 from strobe.core.ports import Image
 from strobe.core.records import Detections
 from strobe.models.detectors.boxes import detections
+from strobe.models.detectors.building import OWN, build, eps_of_frozen, freeze_norms, frozen_eps
 from strobe.models.detectors.spaces import detector_space
 from strobe.models.detectors.torch_detector import TorchDetector, detector_spec, in_float32
 from strobe.models.header import header_of
 from strobe.models.options import LoadOptions, ModelName, torch_setup
 from strobe.models.torchvision_weights import cached, detection_classes, published
 from strobe.models.weights import digest_of_state, load_into, state_of
-
-__all__ = ["TorchvisionDetector", "detector_of", "has_background", "load", "sized"]
 
 
 class TorchvisionDetector(TorchDetector):
@@ -43,24 +45,36 @@ def load(model: ModelName, options: LoadOptions) -> TorchvisionDetector:
     """
     models = require("torchvision.models", what=model.plain, extra="models")
     detection = require("torchvision.models.detection", what=model.plain, extra="models")
-    architecture, chosen = published(model, models.list_models(module=detection), what="detector")
     in_float32(model, options)
-    state = state_of(model, options)
+    state, header = state_of(model, options), header_of(model, options)
+    architecture, chosen = model.name, _NO_WEIGHTS
+    if model.name in OWN:
+        if state is None:
+            raise ModelFailed(
+                f"{printable(model.text)}: it has no published weights; train it and write {model.plain}@FILE"
+            )
+    else:
+        architecture, chosen = published(model, models.list_models(module=detection), what="detector")
     if state is None and options.pretrained:
         cached(chosen, model, options)
         state = dict(chosen.get_state_dict(progress=False, check_hash=True))
     n_classes = len(chosen.meta["categories"]) if state is None else detection_classes(state, architecture, model)
-    module = models.get_model(architecture, weights=None, weights_backbone=None, num_classes=n_classes)
+    module = build(architecture, n_classes)
+    eps = frozen_eps(architecture, state)
+    if eps is not None:
+        freeze_norms(module, eps if header is None or header.norm_eps is None else header.norm_eps)
     if state is not None:
         load_into(module, state, path=model.weights or chosen.name, model=f"torchvision:{architecture}")
     sized(module.transform, options.image_size, model)
-    header = header_of(model, options)
     space = (
         header.label_space
         if header
         else detector_space(model.text, n_classes, background=has_background(architecture), dataset=options.label_space)
     )
     return detector_of(module, model, label_space=space, options=options)
+
+
+_NO_WEIGHTS: Any = None
 
 
 def has_background(architecture: str) -> bool:
@@ -71,19 +85,26 @@ def has_background(architecture: str) -> bool:
 def detector_of(module: Any, model: ModelName, *, label_space: LabelSpace, options: LoadOptions) -> TorchvisionDetector:
     """Wrap the module in the Detector port, with any weights."""
     device, transform = torch_setup(options).device, module.transform
-    heads = getattr(module, "roi_heads", module)
+    heads, eps = getattr(module, "roi_heads", module), eps_of_frozen(module)
     spec = detector_spec(
         model,
         label_space=label_space,
         weights=digest_of_state(module.state_dict()),
         preprocessing={
-            "scale": "x / 255", "min_size": list(transform.min_size), "max_size": transform.max_size,
-            "fixed_size": transform.fixed_size and list(transform.fixed_size), "mean": list(transform.image_mean),
-            "std": list(transform.image_std), "score_threshold": heads.score_thresh, "nms_iou": heads.nms_thresh,
-            "max_detections": heads.detections_per_img, "precision": "float32",
+            "scale": "x / 255",
+            "min_size": list(transform.min_size),
+            "max_size": transform.max_size,
+            "fixed_size": transform.fixed_size and list(transform.fixed_size),
+            "mean": list(transform.image_mean),
+            "std": list(transform.image_std),
+            "score_threshold": heads.score_thresh,
+            "nms_iou": heads.nms_thresh,
+            "max_detections": heads.detections_per_img,
+            "precision": "float32",
+            **({} if eps is None else {"norms": f"frozen, eps {eps:g}"}),
         },
         batch_size=options.batch_size or (1 if device == "cpu" else 8),
-    )  # fmt: skip
+    )
     return TorchvisionDetector(module, spec, device=device)
 
 
@@ -92,7 +113,7 @@ def sized(transform: Any, size: int | None, model: ModelName) -> Any:
     if size is None:
         return transform
     if transform.fixed_size is not None:
-        said = f"its input size is always {transform.fixed_size}; remove --image-size"
+        said = f"its input size is always {transform.fixed_size}; remove <<image_size>>"
         raise ModelFailed(f"{printable(model.text)}: {said}")
     transform.max_size = round(transform.max_size * size / transform.min_size[-1])
     transform.min_size = (size,)

@@ -12,14 +12,21 @@ from strobe.core.late import require
 from strobe.core.ports import Detector
 from strobe.models.detectors import tiny
 from strobe.models.detectors import torchvision as of_torchvision
+from strobe.models.detectors.building import (
+    OWN,
+    TRAINED_EPS,
+    build,
+    eps_of_frozen,
+    freeze_norms,
+    take_backbone,
+    train_only,
+)
 from strobe.models.detectors.spaces import with_background
 from strobe.models.header import write_weights
 from strobe.models.options import LoadOptions, ModelName
 from strobe.models.providers import PROVIDERS
 from strobe.models.registry import MODELS, load_model, parse
 from strobe.models.weights import digest_of_state
-
-__all__ = ["DetectorStart", "detector_start", "grid_start", "torchvision_start"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -45,12 +52,29 @@ class DetectorStart:
         return f"{self.name}@{path}"
 
 
-def detector_start(text: str, label_space: LabelSpace, options: LoadOptions, *, seed: int) -> DetectorStart:
-    """Build a detector's network. Tensors that fit its classes are kept. The others are initialised from the seed."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartOptions:
+    """How the network of a detector starts: a classifier for its backbone, `frozen` or `live` norms, and how many of
+    the five layers of a ResNet backbone are trained.
+    """
+
+    backbone: str = ""
+    norms: str = "live"
+    trainable_layers: int = 5
+
+
+def detector_start(
+    text: str, label_space: LabelSpace, options: LoadOptions, *, seed: int, how: StartOptions | None = None
+) -> DetectorStart:
+    """Build a detector's network. Tensors that fit its classes are kept. The others are initialised from the seed.
+
+    With a backbone in `how`, only the backbone starts from trained weights, unless the model has a weights file.
+    """
     torch = require("torch", what="training a detector", extra="models")
-    model = parse(text)
+    model, how = parse(text), how or StartOptions()
     loaded = None
-    if model.weights is not None or (options.pretrained and model.plain != "strobe-net-boxes"):
+    fetched = options.pretrained and model.plain != "strobe-net-boxes" and not how.backbone
+    if model.weights is not None or fetched:
         loaded = load_model(text, replace(options, label_space=label_space))
         if not isinstance(loaded, Detector) or loaded.spec.task != "detection":
             raise ModelFailed(f"{printable(text)}: not a detector; choose a recipe for classifiers")
@@ -59,7 +83,26 @@ def detector_start(text: str, label_space: LabelSpace, options: LoadOptions, *, 
     if not provider.detector:
         raise _untrainable(model)
     start: DetectorStart = late.load(provider.detector)(model, label_space, options, loaded)
-    return start
+    return _prepared(start, how, options, loaded) if how != StartOptions() else start
+
+
+def _prepared(start: DetectorStart, how: StartOptions, options: LoadOptions, loaded: Any) -> DetectorStart:
+    """Return the start with a classifier's backbone, frozen norms and frozen layers, as requested."""
+    if start.is_grid:
+        raise ModelFailed(
+            f"{printable(start.name)}: backbone, norms and trainable_layers are for torchvision's detectors"
+        )
+    if how.backbone:
+        classifier = load_model(how.backbone, replace(options, image_size=None, pretrained=True))
+        if classifier.spec.task != "classification" or not hasattr(classifier, "module"):
+            raise ModelFailed(f"{printable(how.backbone)}: not a torch classifier, so it cannot be a backbone")
+        take_backbone(start.module, classifier.module, text=how.backbone, model=start.name)
+    if how.norms == "frozen":
+        eps = None if loaded is None else eps_of_frozen(loaded.module)
+        freeze_norms(start.module, TRAINED_EPS if eps is None else eps)
+    train_only(start.module, how.trainable_layers, model=start.name)
+    weights = digest_of_state(start.module.state_dict())
+    return replace(start, weights=weights, is_random=start.is_random and not how.backbone)
 
 
 def _untrainable(model: ModelName) -> ModelFailed:
@@ -85,9 +128,16 @@ def grid_start(model: ModelName, label_space: LabelSpace, options: LoadOptions, 
         save(path, module.state_dict(), label_space=label_space, training=told)
 
     return DetectorStart(
-        name=model.plain, module=network, weights=digest_of_state(network.state_dict()), is_random=loaded is None,
-        new_head=new_head, is_grid=True, first_label=0, behind_port=behind_port, write=write,
-    )  # fmt: skip
+        name=model.plain,
+        module=network,
+        weights=digest_of_state(network.state_dict()),
+        is_random=loaded is None,
+        new_head=new_head,
+        is_grid=True,
+        first_label=0,
+        behind_port=behind_port,
+        write=write,
+    )
 
 
 def torchvision_start(model: ModelName, label_space: LabelSpace, options: LoadOptions, loaded: Any) -> DetectorStart:
@@ -95,11 +145,11 @@ def torchvision_start(model: ModelName, label_space: LabelSpace, options: LoadOp
     models = require("torchvision.models", what=model.plain, extra="models")
     detection = require("torchvision.models.detection", what=model.plain, extra="models")
     architecture = model.name.partition("/")[0]
-    if architecture not in models.list_models(module=detection):
+    if architecture not in (*models.list_models(module=detection), *OWN):
         raise ModelFailed(f"{printable(model.text)}: not a detector; choose a recipe for classifiers")
     first = int(of_torchvision.has_background(architecture))
     space = with_background(label_space) if first else label_space
-    module = models.get_model(architecture, weights=None, weights_backbone=None, num_classes=len(space))
+    module = build(architecture, len(space))
     of_torchvision.sized(module.transform, options.image_size, model)
     new_head = _kept(module, loaded, space, label_space)
 
@@ -107,12 +157,20 @@ def torchvision_start(model: ModelName, label_space: LabelSpace, options: LoadOp
         return of_torchvision.detector_of(module, model, label_space=space, options=replace(options, device=device))
 
     def write(path: Path, module: Any, told: Mapping[str, Any]) -> None:
-        write_weights(path, module.state_dict(), label_space=space, training=told)
+        eps = eps_of_frozen(module)
+        write_weights(path, module.state_dict(), label_space=space, training=told, norm_eps=eps)
 
     return DetectorStart(
-        name=model.plain, module=module, weights=digest_of_state(module.state_dict()), is_random=loaded is None,
-        new_head=new_head, is_grid=False, first_label=first, behind_port=behind_port, write=write,
-    )  # fmt: skip
+        name=model.plain,
+        module=module,
+        weights=digest_of_state(module.state_dict()),
+        is_random=loaded is None,
+        new_head=new_head,
+        is_grid=False,
+        first_label=first,
+        behind_port=behind_port,
+        write=write,
+    )
 
 
 def _kept(module: Any, loaded: Any, space: LabelSpace, classes: LabelSpace) -> bool:

@@ -18,8 +18,6 @@ from strobe.models.plan import AsDecoded
 from strobe.models.providers import Provider
 from strobe.models.weights import digest_of_state
 
-__all__ = ["PROVIDER", "UltralyticsDetector", "load"]
-
 _LOW_SCORE, _NMS_IOU, _MOST, _SIZE = 0.001, 0.7, 300, 640
 
 
@@ -63,9 +61,9 @@ def load(model: ModelName, options: LoadOptions) -> UltralyticsDetector:
     text, file = printable(model.text), model.weights or Path(model.name)
     is_pickle = file.suffix == ".pt"
     if is_pickle and file.is_file() and not options.trust:
-        raise ModelFailed(f"{text}: .pt files run code when read; pass --trust if you trust its author")
+        raise ModelFailed(f"{text}: .pt files run code when read; pass <<trust=True>> if you trust its author")
     if is_pickle and not file.is_file() and options.offline:
-        raise CannotDownload(f"{text}: there is no such file, and --offline forbids downloading it")
+        raise CannotDownload(f"{text}: there is no such file, and <<offline=True>> forbids downloading it")
     if options.offline:
         os.environ.setdefault("YOLO_OFFLINE", "true")  # the library checks for a network connection at import
     library = require("ultralytics", what=model.text, extra="ultralytics")
@@ -76,11 +74,15 @@ def load(model: ModelName, options: LoadOptions) -> UltralyticsDetector:
         label_space=detector_space(model.text, len(names), names=names, dataset=options.label_space),
         weights=digest_of_state(network.model.state_dict()),
         preprocessing={
-            "resize": "letterbox (ultralytics)", "size": size, "scale": "x / 255", "score_threshold": _LOW_SCORE,
-            "nms_iou": _NMS_IOU, "max_detections": _MOST,
+            "resize": "letterbox (ultralytics)",
+            "size": size,
+            "scale": "x / 255",
+            "score_threshold": _LOW_SCORE,
+            "nms_iou": _NMS_IOU,
+            "max_detections": _MOST,
         },
         batch_size=options.batch_size or 8,
-    )  # fmt: skip
+    )
     return UltralyticsDetector(network, spec, device=torch_setup(options).device, size=size)
 
 

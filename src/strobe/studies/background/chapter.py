@@ -1,7 +1,5 @@
 """Single images on every rung of the ladder, with the models' answers."""
 
-import base64
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,6 +11,7 @@ from strobe.core.arrays import Bools
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.ports import FrameSource, Image
+from strobe.report.gallery import data_uri
 from strobe.report.wording import join
 from strobe.studies.background.score import CROPS
 from strobe.studies.background.words import (
@@ -174,8 +173,9 @@ def _chosen(
         fits = score > 0 if kind in ("ground", "size") else (each == ALL[kind]).all(axis=0)
         most = MOST_OF_A_KIND if kind != "lost" else 1
         rows = _one_of_each(truth, score, fits, taken, most)
-        out[kind] = {row: tuple(np.flatnonzero(each[:, row] > 0).tolist()) if kind in ("ground", "size") else ()
-                     for row in rows}  # fmt: skip
+        out[kind] = {
+            row: tuple(np.flatnonzero(each[:, row] > 0).tolist()) if kind in ("ground", "size") else () for row in rows
+        }
         taken |= set(rows)
     return out
 
@@ -190,8 +190,11 @@ def _mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
 def _one_of_each(
     truth: NDArray[np.int64], score: NDArray[np.float64], fits: Bools, taken: set[int], most: int
 ) -> list[int]:
-    order = [row for row in np.argsort(-np.nan_to_num(score, nan=-9), kind="stable").tolist()
-             if fits[row] and row not in taken]  # fmt: skip
+    order = [
+        row
+        for row in np.argsort(-np.nan_to_num(score, nan=-9), kind="stable").tolist()
+        if fits[row] and row not in taken
+    ]
     out: list[int] = []
     seen: set[tuple[int, ...]] = set()
     for again in (False, True):
@@ -222,9 +225,12 @@ def _strip(
         if frame >= 0
     ]
     return Strip(
-        kind=KINDS[kind], models=who, name=printable(dataset.frames.key[anchor], limit=60),
-        truth=" / ".join(printable(names[label]) for label in labels), cards=tuple(cards),
-    )  # fmt: skip
+        kind=KINDS[kind],
+        models=who,
+        name=printable(dataset.frames.key[anchor], limit=60),
+        truth=" / ".join(printable(names[label]) for label in labels),
+        cards=tuple(cards),
+    )
 
 
 def _answers(
@@ -237,11 +243,13 @@ def _answers(
         label, sure = int(models[name].label[frame]), float(models[name].confidence[frame])
         out.append(
             AnswerView(
-                place=place + 1, model=printable(name), right=label in labels,
+                place=place + 1,
+                model=printable(name),
+                right=label in labels,
                 name="no class" if label < 0 else printable(names[label], limit=40),
                 sure=f"{100 * sure:.0f}\N{NO-BREAK SPACE}%" if np.isfinite(sure) and label >= 0 else "",
             )
-        )  # fmt: skip
+        )
     return tuple(out)
 
 
@@ -252,6 +260,4 @@ def _data(image: Image) -> str:
     picture = Pictures.fromarray(image)
     if max(picture.size) > LONGEST_PX:
         picture.thumbnail((LONGEST_PX, LONGEST_PX), Pictures.Resampling.LANCZOS)
-    out = io.BytesIO()
-    picture.save(out, "WEBP", quality=82, method=4)
-    return "data:image/webp;base64," + base64.b64encode(out.getvalue()).decode("ascii")
+    return data_uri(picture, quality=82)

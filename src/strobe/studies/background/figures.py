@@ -1,6 +1,6 @@
 """Figures for a ladder of backgrounds: rungs, isolated effects, context, object size, and pairs of models."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
@@ -8,19 +8,23 @@ from typing import Any
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate, Missing
 from strobe.core.variants import ANCHOR
-from strobe.report.drawing import (
-    Answer,
-    FigureContent,
-    Series,
-    band,
-    in_points,
-    per_cent,
-    question,
-    whisker,
+from strobe.report.charts import (
+    ChartRow,
+    Mark,
+    Scale,
+    Unit,
+    model_keys,
+    put_mark,
+    row_chart,
+    set_unit,
+    side_by_side,
+    sure_mark,
 )
-from strobe.report.style import GREY, INK, PAPER, colour_of, marker_of
+from strobe.report.charts_lines import Panel, Series, line_legend, line_through, put_lines, shares, small_multiples
+from strobe.report.drawing import Answer, FigureContent, question
+from strobe.report.style import GREY, colour_of, marker_of
 from strobe.report.view import View
-from strobe.report.wording import ESTIMATED, is_known, is_sure, measured, percent, points, short, value_of
+from strobe.report.wording import ESTIMATED, is_known, is_sure, measured, percent, points, value_of
 from strobe.studies.background.records import AreaBin
 from strobe.studies.background.words import (
     ISOLATED,
@@ -63,28 +67,23 @@ def background_rungs(view: View) -> Answer:
     steps = [step for step in rungs.steps if any(_known(rungs, model, step) for model in rungs.models)]
     n_same = sum(not step.is_control for step in steps)
 
-    def paint(figure: Any, is_narrow: bool) -> None:
-        axes = figure.subplots()
-        gap = min(0.2, 0.62 / len(rungs.models))
-        for place, model in enumerate(rungs.models):
-            whole_acc = rungs.models[model].acc_orig
-            if is_known(whole_acc):
-                axes.plot([value_of(whole_acc)] * 2, [-0.5, len(steps) - 0.5], color=colour_of(place), linewidth=0.9,
-                          alpha=0.45, linestyle=(0, (2, 2)), zorder=1)  # fmt: skip
-            for y, step in enumerate(steps):
-                one = rungs.accuracy(model, step)
-                if one is not None and is_known(one):
-                    at = y + (place - (len(rungs.models) - 1) / 2) * gap
-                    _point(axes, at, one, place, hollow=step.is_estimated, label=model if y == 0 else None)
-        names = [f"{step.label}, {few}" if (few := rungs.fewer(step)) else step.label for step in steps]
-        _rows(axes, names, limit=34 if is_narrow else 44)
-        for line in (0.5, *((n_same - 0.5,) if n_same < len(steps) else ())):
-            axes.axhline(line, color=GREY, linewidth=0.8)
-        axes.set_xlim(-0.02, 1.02)
-        axes.set_xlabel("accuracy")
-        per_cent(axes, which="x")
-        _legend(figure, axes, len(rungs.models), is_narrow=is_narrow)
-
+    names = [f"{step.label}, {few}" if (few := rungs.fewer(step)) else step.label for step in steps]
+    rows = [
+        ChartRow(
+            label=name,
+            marks=_model_marks([(rungs.accuracy(model, step), step.is_estimated) for model in rungs.models]),
+        )
+        for name, step in zip(names, steps, strict=True)
+    ]
+    whole = [(one.acc_orig.value, colour_of(place)) for place, one in enumerate(rungs.models.values())]
+    scale = Scale(label="accuracy", low=-0.02, high=1.02, guides=[(x, colour) for x, colour in whole if x is not None])
+    paint = row_chart(
+        rows,
+        scale,
+        limits=(44, 34),
+        keys=model_keys(rungs.models),
+        rules=(0.5, *((n_same - 0.5,) if n_same < len(steps) else ())),
+    )
     parts = []
     for model in some_models(rungs):
         whole_acc = rungs.models[model].acc_orig
@@ -113,29 +112,14 @@ def _known(found: LadderView, model: str, step: RungView) -> bool:
     return one is not None and is_known(one)
 
 
-def _point(axes: Any, y: float, one: Estimate, place: int, *, hollow: bool, label: str | None = None) -> None:
-    colour = colour_of(place)
-    if one.low is not None:
-        axes.plot([one.low, one.high], [y, y], color=colour, linewidth=1.3, alpha=0.55, zorder=2)
-    axes.plot([one.value], [y], linestyle="none", marker=marker_of(place), color=colour, markersize=5.4,
-              markerfacecolor=PAPER if hollow else colour, markeredgecolor=colour, markeredgewidth=1.2, zorder=3,
-              label=None if label is None else short(printable(label), 34))  # fmt: skip
-
-
-def _rows(axes: Any, names: list[str], *, limit: int) -> None:
-    axes.set_yticks(range(len(names)), [short(name, limit) for name in names])
-    axes.tick_params(axis="y", labelcolor=INK, labelsize=8 if limit < 40 else 9.5)
-    axes.set_ylim(len(names) - 0.5, -0.5)
-    axes.grid(visible=False, axis="y")
-    axes.grid(visible=True, axis="x")
-    axes.spines["left"].set_visible(False)
-
-
-def _legend(figure: Any, axes: Any, n_models: int, *, is_narrow: bool) -> None:
-    if n_models > 1:
-        handles, labels = axes.get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper left", ncols=1 if is_narrow else 3, borderaxespad=0.2,
-                      handlelength=1.2)  # fmt: skip
+def _model_marks(values: Sequence[tuple[Estimate | None, bool]]) -> list[Mark]:
+    """Return a point for each model, in the order of the ranks. The second value is whether the point is hollow."""
+    return side_by_side(
+        [
+            Mark(value=value, colour=colour_of(place), marker=marker_of(place), hollow=hollow)
+            for place, (value, hollow) in enumerate(values)
+        ]
+    )
 
 
 # -- isolated effects --------------------------------------------------------------------------------------------
@@ -149,36 +133,13 @@ def background_contrasts(view: View) -> Answer:
         return Missing(_NONE if rungs is None else "no two rungs differ in only one thing.")
     shown = rungs.isolated
 
-    def paint(figure: Any, is_narrow: bool) -> None:
-        axes = figure.subplots()
-        axes.axvline(0, color=INK, linewidth=1, zorder=1)
-        gap = min(0.22, 0.66 / len(rungs.models))
-        named: set[str] = set()
-        for y, isolates in enumerate(shown):
-            for place, model in enumerate(rungs.models):
-                row = rungs.contrasts.get((model, isolates))
-                if row is None:
-                    continue
-                at = y + (place - (len(rungs.models) - 1) / 2) * gap
-                colour = colour_of(place)
-                if row.value.low is not None:
-                    axes.plot([row.value.low, row.value.high], [at, at], color=colour, linewidth=1.4, alpha=0.55)
-                axes.plot([row.value.value], [at], linestyle="none", marker=marker_of(place), color=colour,
-                          markersize=6, markeredgecolor=colour, markerfacecolor=colour if is_sure(row) else PAPER,
-                          zorder=3)  # fmt: skip
-                if model not in named:
-                    named.add(model)
-                    axes.plot([], [], linestyle="none", marker=marker_of(place), color=colour, markersize=6,
-                              label=short(printable(model), 34))  # fmt: skip
-        names = [f"{rungs.called(one)}\n{ISOLATED[one][1]}, n {rungs.n(one)}" for one in shown]
-        _rows(axes, names, limit=60)
-        axes.set_ylim(len(shown) - 0.45, -0.55)
-        if is_narrow:
-            axes.tick_params(axis="y", labelsize=7.5)
-        axes.set_xlabel("points")
-        in_points(axes)
-        _legend(figure, axes, len(rungs.models), is_narrow=is_narrow)
-
+    rows = []
+    for isolates in shown:
+        found = [rungs.contrasts.get((model, isolates)) for model in rungs.models]
+        label = rungs.called(isolates), f"{ISOLATED[isolates][1]}, n {rungs.n(isolates)}"
+        values = [(None, False) if row is None else (row.value, not is_sure(row)) for row in found]
+        rows.append(ChartRow(label=label, marks=_model_marks(values)))
+    scale = Scale(label="points", unit="points", zero=0)
     height = 1.0 + len(shown) * max(0.5, 0.17 * len(rungs.models) + 0.2)
     return FigureContent(
         sentence=" ".join(verdict(rungs, model) for model in some_models(rungs)),
@@ -187,7 +148,7 @@ def background_contrasts(view: View) -> Answer:
         "significant. “Cropping” is the usual comparison, which mixes background and magnification. Magnification "
         "enlarges the existing pixels; it adds no detail."
         + (f" {ESTIMATED} One side uses estimated boxes or masks." if rungs.has_estimates else ""),
-        paint=paint,
+        paint=row_chart(rows, scale, limits=(60, 60), keys=model_keys(rungs.models)),
         inches=(height, height + 0.25 * len(rungs.models)),
     )
 
@@ -202,12 +163,11 @@ def background_context(view: View) -> Answer:
     steps = [] if rungs is None else [step for step in rungs.steps if step.facts and step.facts.axis == "context"]
     if rungs is None or len(steps) < 2:
         return Missing(_NONE if rungs is None else "the box was cropped at only one width.")
-    lines = []
-    for place, model in enumerate(rungs.models):
-        row = [(step.level or 0.0, one) for step in steps
-               if (one := rungs.accuracy(model, step)) is not None and is_known(one)]  # fmt: skip
-        if row:
-            lines.append(Series(name=model, place=place, x=[x for x, _ in row], y=[one for _, one in row]))
+    lines = [
+        line_through(model, place, [(step.level or 0.0, rungs.accuracy(model, step)) for step in steps])
+        for place, model in enumerate(rungs.models)
+    ]
+    lines = [line for line in lines if line.x]
     if not lines:
         return Missing("no crop has a prediction.")
 
@@ -215,26 +175,21 @@ def background_context(view: View) -> Answer:
         axes = figure.subplots()
         end = max(x for line in lines for x in line.x)
         at = end + 0.22 * (end - 1)
+        put_lines(axes, lines)
         for line in lines:
-            if len(lines) <= 3:
-                band(axes, line)
-            axes.plot(line.x, [one.value for one in line.y], color=colour_of(line.place), marker=marker_of(line.place),
-                      markeredgecolor="none", label=short(printable(line.name), 34))  # fmt: skip
-            whole = rungs.models[line.name].acc_orig
-            if is_known(whole):
-                x = at + 0.03 * (end - 1) * (line.place - (len(rungs.models) - 1) / 2)
-                if whole.low is not None:
-                    axes.plot([x, x], [whole.low, whole.high], color=colour_of(line.place), linewidth=1.3, alpha=0.55)
-                axes.plot([x], [whole.value], marker=marker_of(line.place), color=colour_of(line.place), markersize=6,
-                          markeredgecolor="none")  # fmt: skip
+            x = at + 0.03 * (end - 1) * (line.place - (len(rungs.models) - 1) / 2)
+            mark = Mark(
+                value=rungs.models[line.name].acc_orig, colour=colour_of(line.place), marker=marker_of(line.place)
+            )
+            put_mark(axes, x, mark, is_upright=True)
         levels = sorted({x for line in lines for x in line.x})
         axes.set_xticks([*levels, at], [*(f"{level:g}×" for level in levels), "whole"])
         axes.axvline((end + at) / 2, color=GREY, linewidth=0.8)
         axes.set_xlabel("width of the crop, in widths of the box")
-        per_cent(axes)
-        low, high = axes.get_ylim()
-        axes.set_ylim(max(low, -0.02), min(high, 1.02))
-        _legend(figure, axes, len(lines), is_narrow=is_narrow)
+        set_unit(axes)
+        shares(axes)
+        if len(lines) > 1:
+            line_legend(figure, [axes], is_narrow=is_narrow)
 
     parts = []
     for line in lines[: len(some_models(rungs))]:
@@ -274,44 +229,18 @@ def background_area(view: View) -> Answer:
         return next((one.value for one in row.isolated if one.isolates == main), None)
 
     def lines(of: Callable[[AreaBin], Estimate | None]) -> list[Series]:
-        out = []
-        for name, rows in bins.items():
-            kept = [(place, one) for place, row in enumerate(rows) if (one := of(row)) is not None and is_known(one)]
-            if kept:
-                out.append(Series(name=name, place=place_of[name], x=[float(place) for place, _ in kept],
-                                  y=[one for _, one in kept]))  # fmt: skip
-        return out
+        found = [
+            line_through(name, place_of[name], [(place, of(row)) for place, row in enumerate(rows)])
+            for name, rows in bins.items()
+        ]
+        return [line for line in found if line.x]
 
     first = next(iter(bins.values()))
     whole = lines(lambda row: next(one.share for one in row.rungs if one.rung == ANCHOR))
     ground = lines(value) if main is not None else []
-    panels = [("accuracy on whole images", whole, False)]
+    panels = [_area_panel("accuracy on whole images", whole, first, "%")]
     if ground and main is not None:
-        panels.append((f"{rungs.called(main)}, points", ground, True))
-
-    def paint(figure: Any, is_narrow: bool) -> None:
-        grid = figure.subplots(len(panels) if is_narrow else 1, 1 if is_narrow else len(panels), squeeze=False)
-        every = [axes for row in grid for axes in row]
-        for axes, (title, rows, is_gap) in zip(every, panels, strict=True):
-            for line in rows:
-                at = [x + 0.12 * (line.place - (len(rows) - 1) / 2) for x in line.x]
-                for x, one in zip(at, line.y, strict=True):
-                    if one.low is not None:
-                        axes.plot([x, x], [one.low, one.high], color=colour_of(line.place), linewidth=1.1, alpha=0.5)
-                axes.plot(at, [one.value for one in line.y], color=colour_of(line.place), marker=marker_of(line.place),
-                          markeredgecolor="none", markersize=4.4, linewidth=1.3,
-                          label=short(printable(line.name), 34))  # fmt: skip
-            axes.set_title(title)
-            ends = [f"{100 * row.high:.3g}" for row in first]
-            step = 1 if len(ends) <= 6 else 2
-            axes.set_xticks(range(0, len(ends), step), ends[::step])
-            axes.set_xlabel("box, % of the image (upper edge of bin)")
-            if is_gap:
-                axes.axhline(0, color=INK, linewidth=1, zorder=1)
-                in_points(axes, which="y")
-            else:
-                per_cent(axes)
-        _legend(figure, every[0], len(bins), is_narrow=is_narrow)
+        panels.append(_area_panel(f"{rungs.called(main)}, points", ground, first, "points"))
 
     parts = []
     for line in ground[: len(some_models(rungs))]:
@@ -325,9 +254,27 @@ def background_area(view: View) -> Answer:
         sentence=what + ("; ".join(parts) + "." if parts else f"{sizes}, from small objects to large."),
         how=f"Images are grouped into {sizes}, by the share of the image that the object’s box covers. Bars are 95 % "
         "intervals, not corrected for the number of bins.",
-        paint=paint,
+        paint=small_multiples(panels, (2, 1), shared=(False, False)),
         inches=(3.4, 2.7 * len(panels) + 0.2 * len(bins)),
     )
+
+
+def _area_panel(title: str, lines: Sequence[Series], bins: Sequence[AreaBin], unit: Unit) -> Panel:
+    def paint(axes: Any) -> None:
+        if unit == "points":
+            axes.axhline(0, color=GREY, linewidth=1, zorder=1)
+        moved = [replace(line, x=[x + 0.12 * (line.place - (len(lines) - 1) / 2) for x in line.x]) for line in lines]
+        named = moved if len(lines) > 1 else [replace(line, name="") for line in moved]
+        put_lines(axes, named, has_bands=False, is_small=True)
+        for line in moved:
+            for x, y in zip(line.x, line.y, strict=True):
+                put_mark(axes, x, Mark(value=y, colour=colour_of(line.place), marker="none"), is_upright=True)
+        ends = [f"{100 * row.high:.3g}" for row in bins]
+        step = 1 if len(ends) <= 6 else 2
+        axes.set_xticks(range(0, len(ends), step), ends[::step])
+        set_unit(axes, unit)
+
+    return Panel(title=title, paint=paint, xlabel="box, % of the image (upper edge of bin)")
 
 
 def _apart(one: Estimate, two: Estimate) -> bool:
@@ -368,18 +315,14 @@ def _is_detector(model: str) -> bool:
 
 
 def _pair(a: str, b: str, rows: list[tuple[RungView, Contrast]], number: int, *, covered: str) -> FigureContent:
-    def paint(figure: Any, is_narrow: bool) -> None:
-        axes = figure.subplots()
-        axes.axvline(0, color=INK, linewidth=1, zorder=1)
-        for y, (_, row) in enumerate(rows):
-            sure = is_sure(row)
-            colour = colour_of(0 if value_of(row.value) > 0 else 1) if sure else GREY
-            whisker(axes, y, row.value, colour, marker="o" if sure else "d")
-        _rows(axes, [step.label for step, _ in rows], limit=34 if is_narrow else 44)
-        axes.axhline(0.5, color=GREY, linewidth=0.8)
-        axes.set_xlabel("first − second, points")
-        in_points(axes)
-
+    chart = [
+        ChartRow(
+            label=step.label,
+            marks=(sure_mark(row.value, is_sure(row), colour_of(0 if value_of(row.value) > 0 else 1)),),
+        )
+        for step, row in rows
+    ]
+    scale = Scale(label="first − second, points", unit="points", zero=0)
     ahead = [step for step, row in rows if is_sure(row) and value_of(row.value) > 0]
     behind = [step for step, row in rows if is_sure(row) and value_of(row.value) < 0]
     whole_row = next((row for step, row in rows if step.level is None), None)
@@ -397,7 +340,7 @@ def _pair(a: str, b: str, rows: list[tuple[RungView, Contrast]], number: int, *,
         sentence=f"{text}. {covered}".rstrip(),
         how=f"{printable(a)} − {printable(b)} on the same images. Tests and 95 % intervals are corrected for the "
         "number of pairs and rungs (Holm). Grey diamonds are not significant.",
-        paint=paint,
+        paint=row_chart(chart, scale, limits=(44, 34), rules=(0.5,)),
         inches=(height, height + 0.3),
         choice=f"{printable(a)} − {printable(b)}",
         number=number,

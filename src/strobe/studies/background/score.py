@@ -146,8 +146,14 @@ class LadderScorer:
     def _pair(self, marks: Marks, a: int, b: int, isolates: Isolates | None = None) -> RungPair:
         right, known = self.right(marks)
         both = known[:, a] & known[:, b]
-        return RungPair(a=self.rungs[a], b=self.rungs[b], a_right=right[both, a], b_right=right[both, b],
-                    sets=self.sets[both], isolates=isolates)  # fmt: skip
+        return RungPair(
+            a=self.rungs[a],
+            b=self.rungs[b],
+            a_right=right[both, a],
+            b_right=right[both, b],
+            sets=self.sets[both],
+            isolates=isolates,
+        )
 
     def between(self, first: Marks, second: Marks) -> Iterator[RungPair]:
         """Yield the comparison of two models on every rung, including the whole image."""
@@ -194,8 +200,9 @@ class LadderScorer:
         out = []
         for place, one in enumerate(self.rungs):
             use = among & known[:, place]
-            out.append(RungShare(rung=one.variant, level=one.level, share=self._share(good[use, place],
-                                                                                      self.cluster[use])))  # fmt: skip
+            out.append(
+                RungShare(rung=one.variant, level=one.level, share=self._share(good[use, place], self.cluster[use]))
+            )
         return tuple(out)
 
     def _covered(self, answers: ClassAnswers, known: Bools, *, with_coverage: bool) -> tuple[RungShare, ...] | None:
@@ -231,10 +238,13 @@ class LadderScorer:
             among[part] = True
             out.append(
                 AreaBin(
-                    low=float(self.area[part[0]]), high=float(self.area[part[-1]]), n=len(part),
-                    rungs=self._rung_shares(right, known, among), isolated=self._isolated(right, known, among),
+                    low=float(self.area[part[0]]),
+                    high=float(self.area[part[-1]]),
+                    n=len(part),
+                    rungs=self._rung_shares(right, known, among),
+                    isolated=self._isolated(right, known, among),
                 )
-            )  # fmt: skip
+            )
         return tuple(out)
 
     def _per_class(self, right: Bools, known: Bools) -> tuple[ClassRungs, ...]:
@@ -248,11 +258,14 @@ class LadderScorer:
                 n = int(with_anchor.sum())
                 out.append(
                     ClassRungs(
-                        label=space.ids[label], name=space.names[label], n=n, small=n < SMALL,
+                        label=space.ids[label],
+                        name=space.names[label],
+                        n=n,
+                        small=n < SMALL,
                         whole=self._share(right[with_anchor, 0], self.cluster[with_anchor]),
                         isolated=self._isolated(right, known, among),
                     )
-                )  # fmt: skip
+                )
         return tuple(out)
 
     # -- how much each part counts -------------------------------------------------------------------------------

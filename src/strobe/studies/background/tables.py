@@ -6,8 +6,8 @@ from typing import Any
 from strobe.analyses.model_results import ClassificationResult
 from strobe.core.errors import printable
 from strobe.core.estimate import Missing
-from strobe.report.rows import Row, Table, as_row, each, spread
-from strobe.report.view import Lines, View
+from strobe.report.tables import as_row, each, spread
+from strobe.report.view import Lines, Row, Table, View
 from strobe.studies.background.records import Isolated
 from strobe.studies.background.words import covered_text, isolated_rows, ladder, rung_rows, verdict
 from strobe.studies.variants.tables import marked

@@ -336,13 +336,16 @@ def numbers(found: LadderView) -> list[BackgroundNumbers]:
             parts = score.sensitivity
             out.append(
                 BackgroundNumbers(
-                    model=printable(name), whole=one.acc_orig, background=parts.background,
-                    foreground=parts.foreground, relative=parts.relative,
+                    model=printable(name),
+                    whole=one.acc_orig,
+                    background=parts.background,
+                    foreground=parts.foreground,
+                    relative=parts.relative,
                     covered=score.covered[0].share if score.covered else None,
                     zoom=score.zoom if isinstance(score.zoom, BestOf) else None,
                     zoom_wrong=score.zoom_wrong if isinstance(score.zoom_wrong, BestOf) else None,
                 )
-            )  # fmt: skip
+            )
     return out
 
 
@@ -382,11 +385,14 @@ def by_class(found: LadderView) -> list[BackgroundByClass]:
         few = f"{len(rows)} classes of fewer than ten images each" if all(row.small for row, _ in rows) else ""
         out.append(
             BackgroundByClass(
-                model=printable(name), columns=tuple(found.called(isolates) for isolates in shown),
-                rows=tuple(rows[:MOST_CLASSES]), left_out=max(len(rows) - MOST_CLASSES, 0), few=few,
+                model=printable(name),
+                columns=tuple(found.called(isolates) for isolates in shown),
+                rows=tuple(rows[:MOST_CLASSES]),
+                left_out=max(len(rows) - MOST_CLASSES, 0),
+                few=few,
                 sentence=_class_sentence(printable(name), rows, by, ISOLATED[shown[by]][0]),
             )
-        )  # fmt: skip
+        )
     return out
 
 

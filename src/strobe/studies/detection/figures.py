@@ -1,24 +1,23 @@
 """Figures for detectors: mAP on anchors and on worst frames, mAP against k, causes of failure, and tracks."""
 
-from typing import Any
-
 from strobe.analyses.model_results import DetectionResult
 from strobe.analyses.published import detection_rows
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate, Missing
-from strobe.report.drawing import (
-    Answer,
-    FigureContent,
-    bands_text,
-    line_chart,
-    lines_of,
-    names_below,
-    names_on_y,
-    per_cent,
-    question,
-    whisker,
+from strobe.report.charts import (
+    Bar,
+    ChartRow,
+    Mark,
+    Scale,
+    dumbbell,
+    dumbbell_keys,
+    model_keys,
+    row_chart,
+    side_by_side,
 )
-from strobe.report.style import GREY, MUTED, RIGHT, WRONG, colour_of
+from strobe.report.charts_lines import bands_text, line_chart, lines_of
+from strobe.report.drawing import Answer, FigureContent, question
+from strobe.report.style import colour_of
 from strobe.report.view import View
 from strobe.report.wording import CAUSES, counted, is_known, percent, points, short
 
@@ -26,44 +25,20 @@ from strobe.report.wording import CAUSES, counted, is_known, percent, points, sh
 @question("detection", "How much mAP do detectors lose?")
 def overview(view: View) -> Answer:
     """mAP and localization on anchors and worst frames, with the papers' detectors below in grey."""
-    rows: list[tuple[str, str, Estimate | None, Estimate | None, bool]] = []
     models = view.drawn(view.detectors)
-    for model, one in models.items():
-        place = one.localization
-        for what, orig, worst in (
-            ("detection", one.map_orig, one.map_pmk),
-            ("localization", place.map_orig, place.map_pmk),
-        ):
-            if is_known(orig, worst):
-                rows.append((printable(model), what, orig, worst, True))
+    rows = [
+        _row(printable(model), what, one.map_orig, one.map_pmk)
+        for model, result in models.items()
+        for what, one in (("detection", result), ("localization", result.localization))
+        if is_known(one.map_orig, one.map_pmk)
+    ]
     if not rows:
         return Missing("no detector has an mAP on both anchors and worst frames.")
     n_own = len(rows)
-    rows.append(("published (ImageNet-Vid-Robust, k = 10)", "", None, None, False))
-    rows += [(row.model, row.task, _printed(row.map_orig), _printed(row.map_pm10), False) for row in detection_rows()]
-
-    def paint(figure: Any, is_narrow: bool) -> None:
-        axes = figure.subplots()
-        for y, (_, _, orig, worst, mine) in enumerate(rows):
-            if orig is None or worst is None:
-                continue
-            blue, orange = (RIGHT, WRONG) if mine else (GREY, GREY)
-            axes.plot([worst.value, orig.value], [y, y], color=GREY, linewidth=2.6, alpha=0.5, zorder=1)
-            for found, colour, marker in ((orig, blue, "o"), (worst, orange, "D")):
-                if mine:
-                    whisker(axes, y, found, colour, marker=marker)
-                else:
-                    axes.plot([found.value], [y], marker=marker, color=colour, markersize=5, zorder=3)
-        names_on_y(axes, [_row_name(row[0], row[1], is_narrow) for row in rows], limit=44)
-        axes.axhline(n_own - 0.5, color=GREY, linewidth=0.8)
-        axes.set_xlim(-0.02, 1.02)
-        axes.set_xlabel("mean average precision")
-        axes.plot([], [], marker="o", color=RIGHT, linestyle="", label="map_orig: anchors")
-        axes.plot(
-            [], [], marker="D", color=WRONG, linestyle="", label=f"map_pmk: worst frames (k = {view.results.dataset.k})"
-        )
-        per_cent(axes, which="x")
-        figure.legend(loc="outside upper left", ncols=1 if is_narrow else 2, handletextpad=0.2, borderaxespad=0.2)
+    rows.append(ChartRow(label="published (ImageNet-Vid-Robust, k = 10)", narrow="published (k = 10)"))
+    rows += [
+        _row(row.model, row.task, row.map_orig / 100, row.map_pm10 / 100, is_own=False) for row in detection_rows()
+    ]
 
     model, one = next(iter(models.items()))
     text = f"{printable(model)} loses {points(one.drop)} of mAP"
@@ -75,20 +50,22 @@ def overview(view: View) -> Answer:
         sentence=text + ".",
         how="The worst frame of a set is the one with the lowest AP. Grey: published detectors on ImageNet-Vid-Robust, "
         "for orientation. They are never pooled with yours.",
-        paint=paint,
+        paint=row_chart(
+            rows,
+            Scale(label="mean average precision", low=-0.02, high=1.02),
+            limits=(44, 44),
+            keys=dumbbell_keys("map_orig: anchors", f"map_pmk: worst frames (k = {view.results.dataset.k})"),
+            rules=(n_own - 0.5,),
+        ),
         inches=(height, height),
     )
 
 
-def _printed(per_cent: float) -> Estimate:
-    return Estimate(value=per_cent / 100, low=None, high=None, n=0, reason="as printed")
-
-
-def _row_name(model: str, what: str, is_narrow: bool) -> str:
-    if is_narrow:  # a phone is too narrow for the whole name
-        model = model.replace("Faster R-CNN ResNet-", "FRCNN-").replace("ResNet-", "")
-        return f"{short(model, 14)}: {what[:3]}." if what else "published (k = 10)"
-    return f"{short(model, 30)}: {what}" if what else model
+def _row(model: str, what: str, orig: Estimate | float, worst: Estimate | float, *, is_own: bool = True) -> ChartRow:
+    brief = model.replace("Faster R-CNN ResNet-", "FRCNN-").replace("ResNet-", "")
+    # A phone is too narrow for the whole name.
+    narrow = f"{short(brief, 14)}: {what[:3]}."
+    return dumbbell(f"{short(model, 30)}: {what}", orig, worst, is_own=is_own, narrow=narrow)
 
 
 @question("detection_curve", "How fast does mAP fall as the set grows?")
@@ -122,24 +99,17 @@ def errors(view: View) -> Answer:
         return Missing("no set with a frame worse than its anchor was diagnosed.")
     kinds = [kind for kind in CAUSES if any(getattr(counts, kind) for _, counts in error_counts)]
 
-    def paint(figure: Any, is_narrow: bool) -> None:
-        axes = figure.subplots()
-        tall = 0.8 / len(error_counts)
-        for place, (model, counts) in enumerate(error_counts):
-            for y, kind in enumerate(kinds):
-                n = getattr(counts, kind)
-                share = n / counts.failing
-                middle = y + (place - (len(error_counts) - 1) / 2) * tall
-                axes.barh(middle, share, height=tall * 0.86, color=colour_of(place), linewidth=0,
-                          label=short(printable(model), 30) if y == 0 else None)  # fmt: skip
-                axes.annotate(str(n), xy=(share, middle), xytext=(4, 0), va="center",
-                              textcoords="offset points", color=MUTED, fontsize=8)  # fmt: skip
-        labels = [kind if is_narrow else f"{kind} ({CAUSES[kind]})" for kind in kinds]
-        names_on_y(axes, labels, limit=44)
-        axes.set_xlabel("share of the sets that break")
-        per_cent(axes, which="x")
-        names_below(figure, len(error_counts), is_narrow=is_narrow)
-
+    rows = [
+        ChartRow(
+            label=f"{kind} ({CAUSES[kind]})",
+            narrow=kind,
+            bars=[
+                Bar(value=(n := getattr(counts, kind)) / counts.failing, colour=colour_of(place), note=str(n))
+                for place, (_, counts) in enumerate(error_counts)
+            ],
+        )
+        for kind in kinds
+    ]
     model, counts = error_counts[0]
     text = f"{counted(counts.failing, 'set')} {'breaks' if counts.failing == 1 else 'break'} for {printable(model)}"
     if kinds:
@@ -151,7 +121,11 @@ def errors(view: View) -> Answer:
     return FigureContent(
         sentence=text + ".",
         how="The cause of a set is the kind of error on its worst frame that, if fixed, would raise the AP most.",
-        paint=paint if kinds else None,
+        paint=row_chart(
+            rows, Scale(label="share of the sets that break"), limits=(44, 44), keys=model_keys(dict(error_counts), "s")
+        )
+        if kinds
+        else None,
         inches=(height, height),
     )
 
@@ -178,19 +152,15 @@ def temporal(view: View) -> Answer:
         whys = {one.temporal.reason for one in view.detectors.values() if isinstance(one.temporal, Missing)}
         return Missing(next(iter(sorted(whys)), "this data has no tracked objects."))
 
-    def paint(figure: Any, is_narrow: bool) -> None:
-        axes = figure.subplots()
-        tall = 0.7 / len(detectors)
-        for place, (model, one) in enumerate(detectors):
-            for y, (key, _) in enumerate(shown):
-                if value := _track(one, key):
-                    whisker(axes, y + (place - (len(detectors) - 1) / 2) * tall, value, colour_of(place))
-            axes.plot([], [], marker="o", linestyle="", color=colour_of(place), label=short(printable(model), 30))
-        names_on_y(axes, [words for _, words in shown])
-        axes.set_xlim(left=0)
-        per_cent(axes, which="x")
-        names_below(figure, len(detectors), is_narrow=is_narrow)
-
+    rows = [
+        ChartRow(
+            label=words,
+            marks=side_by_side(
+                [Mark(value=_track(one, key), colour=colour_of(place)) for place, (_, one) in enumerate(detectors)]
+            ),
+        )
+        for key, words in shown
+    ]
     model, one = detectors[0]
     parts = []
     if flicker := _track(one, "flicker"):
@@ -205,6 +175,6 @@ def temporal(view: View) -> Answer:
         how="The figure uses only objects that keep their track id through a set. Changes per frame: share of "
         "neighbouring frames "
         "where the object goes from found to lost or back. Box jitter: mean of 1 − IoU between neighbouring boxes.",
-        paint=paint,
+        paint=row_chart(rows, Scale(low=0), keys=model_keys(dict(detectors), "o")),
         inches=(height, height),
     )

@@ -143,10 +143,17 @@ class DetectionOptions:
     def settings(self, k: int) -> DetectionSettings:
         """Return the options as results.json records them; `k` is the k used for scoring."""
         return DetectionSettings(
-            k=k, iou=self.iou, interpolation=self.interpolation, max_dets=self.max_dets, area_range=self.area_range,
-            frame_ap=self.frame_ap, confidence=self.confidence, interval=self.interval, seed=self.seed,
+            k=k,
+            iou=self.iou,
+            interpolation=self.interpolation,
+            max_dets=self.max_dets,
+            area_range=self.area_range,
+            frame_ap=self.frame_ap,
+            confidence=self.confidence,
+            interval=self.interval,
+            seed=self.seed,
             replicates=self.replicates if self.bootstrap else 0,
-        )  # fmt: skip
+        )
 
     def plan(self) -> ScoreOptions:
         """The options for creating a Plan."""

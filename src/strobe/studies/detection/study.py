@@ -1,17 +1,16 @@
 """Detectors on sets of frames: mAP on anchors and on the worst frames, and why mAP falls."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
 from strobe.analyses.answer_patterns import with_twins
+from strobe.analyses.ceilings import Ceilings
 from strobe.analyses.comparison_detection import compare_detectors
-from strobe.analyses.model_classes import Ceilings
-from strobe.analyses.model_results import DetectionResult, DetectionScore, ModelResult
-from strobe.analyses.per_set import SetFacts, box_sets, set_facts
+from strobe.analyses.model_results import DetectionResult, DetectionScore, ModelResult, figures_of
 from strobe.analyses.published import detection_rows
 from strobe.analyses.results import Results
-from strobe.analyses.scoring import Collector, ScorableModel, Scoring
+from strobe.analyses.scoring import Collector, ScorableModel, Scoring, SetFacts, box_sets, set_facts
 from strobe.analyses.variants_view import overall
 from strobe.core.answers import Answers, BoxAnswers
 from strobe.core.dataset import Dataset
@@ -19,11 +18,29 @@ from strobe.core.errors import printable
 from strobe.core.tasks import Task
 from strobe.report.figures_classes import detection_class
 from strobe.report.study import SectionFigures, Study
-from strobe.report.view import View
+from strobe.report.tables import as_row, each, spread
+from strobe.report.view import Row, Table, View
 from strobe.studies.detection.figures import curve, errors, overview, temporal
 from strobe.studies.detection.score import has_boxes, score
-from strobe.studies.detection.tables import TABLES
 from strobe.studies.detection.words import detection_lead
+
+
+def _detection(model: DetectionResult) -> Row:
+    out: Row = {}
+    for name, found in figures_of(model).items():
+        out |= spread(name, found)
+    return out
+
+
+TABLES: Mapping[str, Callable[[View], Table]] = {
+    "detection": lambda view: each(view.detectors, lambda model: [_detection(model)]),
+    "detection_curve": lambda view: each(view.detectors, lambda model: map(as_row, model.curve)),
+    "detection_per_class": lambda view: each(
+        view.detectors, lambda model: (as_row(one, "label", "name", "small") for one in model.per_class)
+    ),
+    "detection_errors": lambda view: each(view.detectors, lambda model: [as_row(model.errors)]),
+}
+
 
 MAIN = (
     overview,
@@ -50,7 +67,7 @@ class Detection(Study):
     def collector(self, scoring: Scoring) -> Collector | None:
         """Return the scores of detectors."""
         dataset = overall(scoring.dataset)
-        return DetectorScores(scoring) if has_boxes(dataset) or dataset.labelled.any() else None
+        return DetectorScores(scoring) if dataset.labelled.any() or has_boxes(dataset) else None
 
     def lead(self, view: View, models: Mapping[str, ModelResult]) -> tuple[str, str] | None:
         """Return mAP of the most robust detector on anchors and on the worst frames."""

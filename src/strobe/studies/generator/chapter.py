@@ -1,7 +1,5 @@
 """Strips: an image, its findings from coarse to fine, the difference, and the path from the image to each finding."""
 
-import base64
-import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +10,7 @@ from strobe.core.answers import Answers, ClassAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.ports import FrameSource, Image
+from strobe.report.gallery import data_uri
 from strobe.studies.generator.words import GranularityView, size_text
 
 MOST_STRIPS = 8
@@ -113,8 +112,14 @@ def _picture(
         return None
     labels = dataset.labels_of(anchor)
     name = " / ".join(printable(dataset.info.label_space.names[label]) for label in labels)
-    return {"name": name, "y": list(labels), "image": _data(first), "wh": [first.shape[1], first.shape[0]],
-            "says": [_said(answer, anchor) for answer in models.values()], "strips": strips}  # fmt: skip
+    return {
+        "name": name,
+        "y": list(labels),
+        "image": _data(first),
+        "wh": [first.shape[1], first.shape[0]],
+        "says": [_said(answer, anchor) for answer in models.values()],
+        "strips": strips,
+    }
 
 
 def _members(dataset: Dataset, row: int | None) -> list[int]:
@@ -148,6 +153,4 @@ def _data(image: Image) -> str:
     """
     from PIL import Image as Pictures
 
-    out = io.BytesIO()
-    Pictures.fromarray(image).save(out, "WEBP", lossless=len(image) <= LOSSLESS_PX, quality=90, method=4)
-    return "data:image/webp;base64," + base64.b64encode(out.getvalue()).decode("ascii")
+    return data_uri(Pictures.fromarray(image), quality=90, lossless=len(image) <= LOSSLESS_PX)

@@ -2,12 +2,16 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate, Missing
-from strobe.report.drawing import Answer, FigureContent, per_cent, question
-from strobe.report.style import GREY, INK, MUTED, PAPER, colour_of, marker_of
+from strobe.report.charts import Mark, put_mark, set_unit, side_by_side
+from strobe.report.charts_lines import Panel, line_legend, line_through, panel_rows, put_lines, small_multiples
+from strobe.report.drawing import Answer, FigureContent, question
+from strobe.report.style import GREY, MUTED, colour_of, marker_of
 from strobe.report.view import View
 from strobe.report.wording import is_known, join, percent, short, value_of
 from strobe.studies.generator.words import ORDER, GranularityView, PreservedFigures, granular, size_text
@@ -32,42 +36,38 @@ def granularity_ratio(view: View) -> Answer:
     if levels is None or not levels.ratios:
         return Missing(_NONE if levels is None else "a ratio needs at least two targets.")
     names = levels.granularities
-    scale = sum(name in ORDER[:5] for name in names)  # all layers together and single layers are not steps of a scale
+    sets: list[tuple[Any, PreservedFigures | None]] = [
+        (levels.ratios, None),
+        *((one.ratios, one) for one in levels.preserved),
+    ]
+    groups = [
+        _Points(
+            name=short(printable(target), 22) + (f", preserved ({_by(kept)})" if kept else ""),
+            place=place + 1,
+            values=[row and row.value for row in (ratios.get((name, target)) for name in names)],
+            hollow=kept is not None,
+        )
+        for place, target in enumerate(levels.others)
+        for ratios, kept in sets
+    ]
 
     def paint(figure: Any, is_narrow: bool) -> None:
         from matplotlib.ticker import FuncFormatter, NullFormatter
 
         axes = figure.subplots()
         axes.set_yscale("log")
-        axes.axhline(1, color=INK, linewidth=1, zorder=1)
-        many = len(levels.others) * (1 + len(levels.preserved))
-        step = min(0.16, 0.7 / max(many, 1))
-        ends = [1.0]
-        for place, target in enumerate(levels.others):
-            sets: list[tuple[Any, PreservedFigures | None]] = [
-                (levels.ratios, None),
-                *((one.ratios, one) for one in levels.preserved),
-            ]
-            for turn, (ratios, kept) in enumerate(sets):
-                at = (place * len(sets) + turn - (many - 1) / 2) * step
-                line = [(x + at, ratios[name, target].value) for x, name in enumerate(names)
-                        if (name, target) in ratios and is_known(ratios[name, target].value)]  # fmt: skip
-                label = short(printable(target), 22) + (f", preserved ({_by(kept)})" if kept else "")
-                ends += _points(axes, line, place + 1, label, joined=scale, hollow=kept is not None)
+        axes.axhline(1, color=GREY, linewidth=1, zorder=1)
+        _put_columns(axes, names, groups, is_narrow=is_narrow)
         for x, name in enumerate(names):
             if not any(is_known(row.value) for (at_name, _), row in levels.ratios.items() if at_name == name):
                 axes.annotate("unknown", (x, 1), (0, 6), textcoords="offset points", ha="center", color=MUTED)
-        axes.set_xticks(range(len(names)), [printable(name) for name in names])
-        if is_narrow:
-            axes.tick_params(axis="x", labelrotation=30)
-        axes.set_xlim(-0.6, len(names) - 0.4)
-        _round_ticks(axes, min(ends), max(ends))
+        known = [one for group in groups for one in group.values if one is not None]
+        ends = [end for one in known for end in (one.low, one.value, one.high) if end is not None and end > 0]
+        _round_ticks(axes, min([1.0, *ends]), max([1.0, *ends]))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}×"))
         axes.yaxis.set_minor_formatter(NullFormatter())
         axes.set_ylabel(f"÷ {short(printable(levels.baseline), 24)}")
-        handles, labels = axes.get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper left", ncols=1 if is_narrow else 2, borderaxespad=0.2,
-                      handlelength=1.4)  # fmt: skip
+        line_legend(figure, [axes], is_narrow=is_narrow, where="upper")
 
     texts = []
     for target in levels.others:
@@ -77,9 +77,10 @@ def granularity_ratio(view: View) -> Answer:
             texts.append(f"{printable(target)} ÷ {printable(levels.baseline)}: {join(ratios)}")
     more = "".join(
         f" At {printable(name)}, {printable(target)}: {row.value.reason}."
-        for name in names for target in levels.others
+        for name in names
+        for target in levels.others
         if (row := levels.ratios.get((name, target))) is not None and row.value.value is None and row.value.reason
-    )  # fmt: skip
+    )
     return FigureContent(
         sentence=("; ".join(texts) + "." if texts else "") + more,
         how=f"Above 1, fooling the model needs a larger change than fooling {printable(levels.baseline)}. Points are "
@@ -94,23 +95,42 @@ def _by(kept: PreservedFigures) -> str:
     return "people" if kept.by == "people" else "judge models"
 
 
-def _points(
-    axes: Any, line: Sequence[tuple[float, Estimate]], place: int, label: str, *, joined: int, hollow: bool = False
-) -> list[float]:
-    """Draw dots with their intervals, connect the first `joined` dots by a faint line, and return the drawn range."""
-    colour, ends = colour_of(place), []
-    for x, one in line:
-        if one.low is not None and one.high is not None:
-            axes.plot([x, x], [one.low, one.high], color=colour, linewidth=1.4, alpha=0.55, zorder=2)
-            ends += [one.low, one.high]
-        ends.append(value_of(one))
-    row = [(x, value_of(one)) for x, one in line if round(x) < joined]
-    axes.plot([x for x, _ in row], [y for _, y in row], color=colour, linewidth=1.1, alpha=0.4,
-              linestyle=(0, (2, 2)) if hollow else "-", zorder=1)  # fmt: skip
-    axes.plot([x for x, _ in line], [value_of(one) for _, one in line], linestyle="none", marker=marker_of(place),
-              color=colour, markerfacecolor=PAPER if hollow else colour, markeredgecolor=colour, markersize=6,
-              label=label, zorder=3)  # fmt: skip
-    return [one for one in ends if one > 0]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Points:
+    """The points of one target: a value for each granularity."""
+
+    name: str
+    place: int
+    values: Sequence[Estimate | None]
+    hollow: bool = False
+
+
+def _put_columns(axes: Any, names: Sequence[str], groups: Sequence[_Points], *, is_narrow: bool) -> None:
+    """Draw a column for each granularity, with the points of all groups side by side.
+
+    A faint line connects the points of a group along the scale from coarse to fine.
+    """
+    scale = sum(name in ORDER[:5] for name in names)  # all layers together and single layers are not steps of a scale
+    for group, moved in reversed(list(zip(groups, side_by_side([Mark(value=None)] * len(groups)), strict=True))):
+        line = [(x, one) for x, one in enumerate(group.values) if one is not None and is_known(one)]
+        colour, marker = colour_of(group.place), marker_of(group.place)
+        axes.plot(
+            [x + moved.at for x, _ in line if x < scale],
+            [value_of(one) for x, one in line if x < scale],
+            color=colour,
+            linewidth=1.1,
+            alpha=0.4,
+            linestyle=(0, (2, 2)) if group.hollow else "-",
+            zorder=1,
+        )
+        mark = Mark(value=None, colour=colour, marker=marker, hollow=group.hollow)
+        for x, one in line:
+            put_mark(axes, x + moved.at, replace(mark, value=one), is_upright=True)
+        put_mark(axes, math.nan, replace(mark, value=math.nan), is_upright=True, name=group.name)
+    axes.set_xticks(range(len(names)), [printable(name) for name in names])
+    axes.set_xlim(-0.6, len(names) - 0.4)
+    if is_narrow:
+        axes.tick_params(axis="x", labelrotation=30)
 
 
 def _round_ticks(axes: Any, low: float, high: float) -> None:
@@ -137,22 +157,10 @@ def granularity_curves(view: View) -> Answer:
     names = levels.granularities
     kept = levels.preserved[0] if levels.preserved else None
 
-    def paint(figure: Any, is_narrow: bool) -> None:
-        columns = min(len(names), 2 if is_narrow else 3)
-        grid = figure.subplots(math.ceil(len(names) / columns), columns, sharey=True, squeeze=False)
-        every = [axes for row in grid for axes in row]
-        for axes, name in zip(every, names, strict=False):
-            _curves(axes, levels, kept, name)
-            axes.set_title(printable(name))
-            axes.tick_params(labelsize=8)
-        for place, axes in enumerate(every):
-            axes.set_visible(place < len(names))
-            if place < len(names) <= place + columns:
-                axes.set_xlabel(_axis(levels, names[place]), fontsize=8.5)
-        handles, labels = every[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper left", ncols=1 if is_narrow else 3, borderaxespad=0.2)
-
-    rows = math.ceil(len(names) / min(len(names), 3))
+    panels = [
+        Panel(title=name, paint=partial(_curves, levels, kept, name), xlabel=_axis(levels, name)) for name in names
+    ]
+    wide, narrow = panel_rows(len(names), (3, 2))
     text = []
     for name in names:
         search, per = levels.searches.get((name, levels.baseline)), levels.scale((name, levels.baseline))
@@ -167,8 +175,8 @@ def granularity_curves(view: View) -> Answer:
         "distance it tried. Magnitudes are in standard deviations per neuron (root mean square). Compare panels with "
         "care: one deviation can mean different things in different layers."
         + (f" Dashed: only findings that still show their class, judged by {kept.who}." if kept else ""),
-        paint=paint,
-        inches=(0.8 + 2.1 * rows, 1.1 + 1.9 * math.ceil(len(names) / 2)),
+        paint=small_multiples(panels, (3, 2)),
+        inches=(0.8 + 2.1 * wide, 1.1 + 1.9 * narrow),
     )
 
 
@@ -177,32 +185,28 @@ def _axis(found: GranularityView, name: str) -> str:
     return "magnitude per neuron, std" if found.scale(key) != 1 else "magnitude, std"
 
 
-def _curves(axes: Any, found: GranularityView, kept: PreservedFigures | None, name: str) -> None:
+def _curves(found: GranularityView, kept: PreservedFigures | None, name: str, axes: Any) -> None:
     axes.set_xscale("log")
-    low, high = [], []
+    lines, again, moving = [], [], []
     for place, target in enumerate(found.targets):
         search = found.searches.get((name, target))
         if search is None:
             continue
         per = found.scale((name, target))
-        line = [(row.level / per, row.alive) for row in search.levels if is_known(row.alive)]
-        bounds = [(x, one.low, one.high) for x, one in line if one.low is not None and value_of(one) > 0]
-        if len(bounds) > 1 and len(found.targets) <= 3:
-            axes.fill_between(*zip(*bounds, strict=True), color=colour_of(place), alpha=0.11, linewidth=0)
-        axes.plot([x for x, _ in line], [value_of(one) for _, one in line], color=colour_of(place), linewidth=1.6,
-                  label=short(printable(target), 26), zorder=3)  # fmt: skip
+        line = line_through(target, place, [(row.level / per, row.alive) for row in search.levels])
+        # At the end of a curve, where it is 0, the interval says nothing.
+        ends = [y if value_of(y) > 0 else replace(y, low=None, high=None, reason="no image is left") for y in line.y]
+        lines.append(replace(line, marker="", y=ends))
+        moving += [x for x, y in zip(line.x, line.y, strict=True) if 0.005 < value_of(y) < 0.995]
         if kept is not None and (name, target) in kept.searches:
-            again = [(row.level / per, row.alive) for row in kept.searches[name, target].levels if is_known(row.alive)]
-            axes.plot([x for x, _ in again], [value_of(one) for _, one in again], color=colour_of(place), linewidth=1.1,
-                      linestyle=(0, (3, 2)), zorder=2)  # fmt: skip
-        moving = [x for x, one in line if 0.005 < value_of(one) < 0.995]
-        low += moving[:1]
-        high += moving[-1:]
-    if low:
-        axes.set_xlim(min(low) / 1.7, max(high) * 1.7)
+            rows = kept.searches[name, target].levels
+            again.append(line_through("", place, [(row.level / per, row.alive) for row in rows], dashed=""))
+    put_lines(axes, [*lines, *again], is_small=True)
+    if moving:
+        axes.set_xlim(min(moving) / 1.7, max(moving) * 1.7)
     axes.set_ylim(-0.02, 1.03)
     _decades(axes)
-    per_cent(axes)
+    set_unit(axes)
 
 
 def _decades(axes: Any) -> None:
@@ -214,8 +218,11 @@ def _decades(axes: Any) -> None:
     every = [digit * 10.0**power for power in span for digit in (1, 2, 5)]
     inside = [one for one in every if low <= one <= high]
     if len(inside) > 4:
-        inside = [one for one in inside if math.isclose(math.log10(one) % 1, 0, abs_tol=1e-9)
-                  or math.isclose(math.log10(one) % 1, 1, abs_tol=1e-9)] or inside[::2]  # fmt: skip
+        inside = [
+            one
+            for one in inside
+            if math.isclose(math.log10(one) % 1, 0, abs_tol=1e-9) or math.isclose(math.log10(one) % 1, 1, abs_tol=1e-9)
+        ] or inside[::2]
     axes.xaxis.set_major_locator(FixedLocator(inside))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
@@ -230,34 +237,8 @@ def granularity_kept(view: View) -> Answer:
     levels = granular(view)
     if levels is None or not levels.preserved:
         return Missing(_NONE if levels is None else "nobody judged the findings. Pass --judge MODEL, or ask people.")
-    names, out = levels.granularities, []
-    scale = sum(name in ORDER[:5] for name in names)
+    out = []
     for number, kept in enumerate(levels.preserved, start=1):
-
-        def paint(figure: Any, is_narrow: bool, kept: PreservedFigures = kept) -> None:
-            axes = figure.subplots()
-            step = min(0.18, 0.6 / len(levels.targets))
-            if kept.anchors is not None and is_known(kept.anchors):
-                axes.axhline(value_of(kept.anchors), color=GREY, linewidth=1, zorder=1, label="original images")
-            for place, target in enumerate(levels.targets):
-                at = (place - (len(levels.targets) - 1) / 2) * step
-                line = [
-                    (x + at, kept.share[name, target]) for x, name in enumerate(names) if (name, target) in kept.share
-                ]
-                _points(axes, line, place, short(printable(target), 24), joined=scale)
-            random = [(x, one) for x, name in enumerate(names) if (one := _mean_control(kept, name)) is not None]
-            if random:
-                axes.plot([x for x, _ in random], [one for _, one in random], linestyle="none", marker="_",
-                          markersize=22, color=MUTED, label="random direction of the same size", zorder=2)  # fmt: skip
-            axes.set_xticks(range(len(names)), [printable(name) for name in names])
-            if is_narrow:
-                axes.tick_params(axis="x", labelrotation=30)
-            axes.set_ylim(-0.02, 1.03)
-            axes.set_xlim(-0.6, len(names) - 0.4)
-            per_cent(axes)
-            handles, labels = axes.get_legend_handles_labels()
-            figure.legend(handles, labels, loc="outside upper left", ncols=1 if is_narrow else 3, borderaxespad=0.2)
-
         ends = [(key, one) for key, one in kept.share.items() if is_known(one)]
         if not ends:
             continue
@@ -272,13 +253,33 @@ def granularity_kept(view: View) -> Answer:
                 sentence=text,
                 how="Share of findings to which more than half of the judges give the class of the original image. If "
                 "a finding no longer shows its class, the answer of the fooled model is not an error.",
-                paint=paint,
+                paint=partial(_paint_kept, levels, kept),
                 inches=(3.4, 4.2),
                 choice="people" if kept.by == "people" else "judges",
                 number=number,
             )
         )
     return out or Missing("nobody judged the findings.")
+
+
+def _paint_kept(levels: GranularityView, kept: PreservedFigures, figure: Any, is_narrow: bool) -> None:
+    axes, names = figure.subplots(), levels.granularities
+    random = [(x, one) for x, name in enumerate(names) if (one := _mean_control(kept, name)) is not None]
+    for x, one in random:
+        name = "random direction of the same size" if x == random[0][0] else ""
+        put_mark(axes, x, Mark(value=one, colour=MUTED, marker="_", size=22), is_upright=True, name=name)
+    if kept.anchors is not None and is_known(kept.anchors):
+        axes.axhline(value_of(kept.anchors), color=GREY, linewidth=1, zorder=1, label="original images")
+    groups = [
+        _Points(
+            name=short(printable(target), 24), place=place, values=[kept.share.get((name, target)) for name in names]
+        )
+        for place, target in enumerate(levels.targets)
+    ]
+    _put_columns(axes, names, groups, is_narrow=is_narrow)
+    axes.set_ylim(-0.02, 1.03)
+    set_unit(axes)
+    line_legend(figure, [axes], is_narrow=is_narrow, where="upper")
 
 
 def _mean_control(kept: PreservedFigures, name: str) -> float | None:

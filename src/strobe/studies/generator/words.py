@@ -192,9 +192,10 @@ def ratio_text(found: GranularityView) -> str:
     parts = []
     for target in found.others:
         known = [
-            name for name in found.granularities
+            name
+            for name in found.granularities
             if name in ORDER[:5] and (name, target) in found.ratios and is_known(found.ratios[name, target].value)
-        ]  # fmt: skip
+        ]
         if known:
             ends = list(dict.fromkeys((known[0], known[-1])))
             ratios = [f"{value_of(found.ratios[name, target].value):.2f} ({name})" for name in ends]
@@ -309,11 +310,12 @@ def _cell(found: GranularityView, key: Key, search: Search, scores: Mapping[str,
         random=control.fooled if control is not None else None,
         kept=tuple(one.share.get(key) for one in found.preserved),
         kept_median=tuple(
-            "—" if key not in one.searches or one.searches[key].median.value is None
+            "—"
+            if key not in one.searches or one.searches[key].median.value is None
             else size_text(value_of(one.searches[key].median))
             for one in found.preserved
         ),
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,12 +1,25 @@
 """Figures of people who named images: accuracy, consistency, confusions, response times, and preservation."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate, Missing
 from strobe.core.variants import ANCHOR
-from strobe.report.drawing import Answer, FigureContent, names_on_y, per_cent, question, whisker
+from strobe.report.charts import (
+    Bar,
+    ChartRow,
+    LegendKey,
+    Mark,
+    Scale,
+    Span,
+    dumbbell_keys,
+    model_keys,
+    row_chart,
+    side_by_side,
+)
+from strobe.report.drawing import Answer, FigureContent, Paint, question
 from strobe.report.style import GREY, GRID, INK, MUTED, RIGHT, WRONG, colour_of, marker_of
 from strobe.report.view import View
 from strobe.report.wording import counted, is_known, percent, points, short, value_of
@@ -23,6 +36,7 @@ MOST_KINDS = 8
 LEAST_SHARED = 5
 """The smallest number of images that two people must both have named to be compared. Fewer images are no evidence."""
 
+_SHARES = Scale(label="accuracy", low=-0.02, high=1.02)
 NOBODY = "no person named an image of this dataset."
 
 
@@ -63,74 +77,49 @@ answer in time count as wrong."
     return FigureContent(sentence=f"{text}.", how=how, paint=paint, inches=(0.9 + 0.36 * n_rows, 1.0 + 0.36 * n_rows))
 
 
-def _raters(view: View, score: PeopleScore) -> tuple[Any, int]:
+def _raters(view: View, score: PeopleScore) -> tuple[Paint, int]:
     """For one kind of image: a row for people, a row for their majority, and a row for each model."""
-    models = _models(view, score)
     rows = [(people_text(score.n_people), score.accuracy, INK, "o")]
     if score.n_people > 1:
         rows.append(("their majority", score.majority, MUTED, "D"))
     rows += [
-        (name, one.accuracy, colour_of(place), marker_of(place)) for place, (name, one) in enumerate(models.items())
+        (name, one.accuracy, colour_of(place), marker_of(place))
+        for place, (name, one) in enumerate(_models(view, score).items())
     ]
-    rows = [row for row in rows if is_known(row[1])]
-
-    def paint(figure: Any, is_narrow: bool) -> None:
-        axes = figure.subplots()
-        _ticks(axes, 0.0, score)
-        for y, (_, found, colour, marker) in enumerate(rows):
-            whisker(axes, y, found, colour, marker=marker)
-        names_on_y(axes, [row[0] for row in rows], limit=20 if is_narrow else 34)
-        axes.set_xlim(right=min(1.02, axes.get_xlim()[1]))
-        axes.set_xlabel("accuracy")
-        per_cent(axes, which="x")
-
-    return paint, len(rows)
+    chart = [
+        ChartRow(label=name, marks=(*(() if y else _ticks(score)), Mark(value=found, colour=colour, marker=marker)))
+        for y, (name, found, colour, marker) in enumerate(rows)
+        if is_known(found)
+    ]
+    return row_chart(chart, Scale(label="accuracy"), limits=(34, 20)), len(chart)
 
 
-def _kinds(view: View, rows: Mapping[str, PeopleScore]) -> tuple[Any, int]:
+def _kinds(view: View, rows: Mapping[str, PeopleScore]) -> tuple[Paint, int]:
     """For several kinds of images: a row for each kind, with people above models."""
     names = list(dict.fromkeys(name for score in rows.values() for name in _models(view, score)))[:MOST_MODELS]
-    step, first = 0.72 / max(len(names), 1), -0.36 if names else 0.0
-
-    def paint(figure: Any, is_narrow: bool) -> None:
-        axes = figure.subplots()
-        for y, score in enumerate(rows.values()):
-            _ticks(axes, y + first, score)
-            whisker(axes, y + first, score.accuracy, INK)
-            mine = _models(view, score)
-            for place, name in enumerate(names):
-                if name in mine and is_known(mine[name].accuracy):
-                    at = y + first + (place + 1) * step
-                    whisker(axes, at, mine[name].accuracy, colour_of(place), marker=marker_of(place))
-        names_on_y(axes, list(rows), limit=18 if is_narrow else 34)
-        axes.set_ylim(len(rows) - 0.4, -0.6)
-        for y in range(1, len(rows)):
-            axes.axhline(y - 0.5, color=GREY, linewidth=0.5, alpha=0.6)
-        axes.set_xlim(-0.02, 1.02)
-        axes.set_xlabel("accuracy")
-        per_cent(axes, which="x")
-        _legend(figure, [("people", INK, "o"), *((n, colour_of(i), marker_of(i)) for i, n in enumerate(names))],
-                is_narrow=is_narrow)  # fmt: skip
-
+    chart = []
+    for kind, score in rows.items():
+        mine = _models(view, score)
+        models = [
+            Mark(value=mine[name].accuracy if name in mine else None, colour=colour_of(place), marker=marker_of(place))
+            for place, name in enumerate(names)
+        ]
+        people, *others = side_by_side([Mark(value=score.accuracy, colour=INK), *models])
+        chart.append(ChartRow(label=kind, marks=(*_ticks(score, people.at), people, *others)))
+    paint = row_chart(
+        chart,
+        _SHARES,
+        limits=(34, 18),
+        keys=[LegendKey(name="people", colour=INK), *model_keys(names)],
+        rules=[y - 0.5 for y in range(1, len(rows))],
+    )
     return paint, max(len(rows) * (1 + len(names)) // 2, (2 if names else 1) * len(rows))
 
 
-def _ticks(axes: Any, y: float, score: PeopleScore) -> None:
-    """Draw every person as a small tick behind the mean."""
-    for one in score.people if score.n_people > 1 else ():
-        if is_known(one.accuracy):
-            axes.plot([value_of(one.accuracy)], [y], marker="|", color=GREY, markersize=11, zorder=1)
-
-
-def _legend(figure: Any, entries: Sequence[tuple[str, str, str]], *, is_narrow: bool) -> None:
-    from matplotlib.lines import Line2D
-
-    handles = [
-        Line2D([], [], color=colour, marker=marker, linestyle="none", markeredgecolor="none", markersize=6,
-               label=short(printable(name), 30))
-        for name, colour, marker in entries
-    ]  # fmt: skip
-    figure.legend(handles=handles, loc="outside upper left", ncols=2 if is_narrow else 4, borderaxespad=0.2)
+def _ticks(score: PeopleScore, at: float = 0.0) -> list[Mark]:
+    """Return every person as a small tick behind the mean."""
+    each = score.people if score.n_people > 1 else ()
+    return [Mark(value=one.accuracy.value, colour=GREY, marker="|", size=11, at=at) for one in each]
 
 
 # -- error consistency ---------------------------------------------------------------------------------------------
@@ -315,16 +304,12 @@ def _confusion(truths: Sequence[str], counts: Mapping[tuple[str, str], int]) -> 
     return paint
 
 
-def _mistakes(rows: Sequence[tuple[int, tuple[str, str]]]) -> Any:
-    def paint(figure: Any, is_narrow: bool) -> None:
-        axes = figure.subplots()
-        axes.barh(range(len(rows)), [n for n, _ in rows], height=0.62, color=WRONG, alpha=0.85)
-        cut = 14 if is_narrow else 24
-        names = [f"{short(printable(a), cut)} → {short(printable(b), cut)}" for _, (a, b) in rows]
-        names_on_y(axes, names, limit=2 * cut + 3)
-        axes.set_xlabel("answers")
-
-    return paint
+def _mistakes(rows: Sequence[tuple[int, tuple[str, str]]]) -> Paint:
+    chart = []
+    for n, pair in rows:
+        wide, narrow = (" → ".join(short(printable(name), cut) for name in pair) for cut in (24, 14))
+        chart.append(ChartRow(label=wide, narrow=narrow, bars=(Bar(value=n, colour=WRONG, alpha=0.85),)))
+    return row_chart(chart, Scale(label="answers", unit=""), limits=(51, 31))
 
 
 # -- response time -------------------------------------------------------------------------------------------------
@@ -346,17 +331,14 @@ def people_times(view: View) -> Answer:
     if not rows:
         return Missing("no answer has a time.")
 
-    def paint(figure: Any, is_narrow: bool) -> None:
-        axes = figure.subplots()
-        for y, (_, times) in enumerate(rows):
-            first = y == 0 or len(scores) > 1
-            axes.plot([times.quartile_low, times.quartile_high], [y, y], color=RIGHT, linewidth=7, alpha=0.22,
-                      solid_capstyle="butt", zorder=1)  # fmt: skip
-            whisker(axes, y, times.median, INK if first else RIGHT, marker="o")
-        names_on_y(axes, [name for name, _ in rows], limit=18 if is_narrow else 34)
-        axes.set_xlim(left=0)
-        axes.set_xlabel("seconds per answer")
-
+    chart = [
+        ChartRow(
+            label=name,
+            marks=(Mark(value=times.median, colour=INK if y == 0 or len(scores) > 1 else RIGHT),),
+            span=Span(low=times.quartile_low, high=times.quartile_high, colour=RIGHT, width=7, alpha=0.22),
+        )
+        for y, (name, times) in enumerate(rows)
+    ]
     name, times = rows[0]
     text = f"The median time is {value_of(times.median):.2f} s"
     if len(scores) > 1:
@@ -367,7 +349,7 @@ def people_times(view: View) -> Answer:
     return FigureContent(
         sentence=f"{text}.",
         how="Dots are medians with 95 % intervals. Wide bars are the middle half of the answers.",
-        paint=paint,
+        paint=row_chart(chart, Scale(label="seconds per answer", unit="", low=0), limits=(34, 18)),
         inches=(height, height),
     )
 
@@ -385,19 +367,11 @@ def people_preservation(view: View) -> Answer:
     names = ["original images" if one.role == "anchor" else printable(one.variant) for one in rows]
     marks = [f"{name} (control)" if one.role == "control" else name for name, one in zip(names, rows, strict=True)]
 
-    def paint(figure: Any, is_narrow: bool) -> None:
-        axes = figure.subplots()
-        for y, one in enumerate(rows):
-            colour = MUTED if one.role != "same" else RIGHT
-            whisker(axes, y - 0.14, one.named, colour)
-            if is_known(one.kept):
-                whisker(axes, y + 0.16, one.kept, GREY if one.role != "same" else WRONG, marker="D")
-        names_on_y(axes, marks, limit=20 if is_narrow else 36)
-        axes.set_xlim(-0.02, 1.02)
-        axes.set_xlabel("named as the original class")
-        per_cent(axes, which="x")
-        _legend(figure, [("answers", RIGHT, "o"), ("images, by majority", WRONG, "D")], is_narrow=is_narrow)
-
+    chart = []
+    for name, one in zip(marks, rows, strict=True):
+        blue, orange = (RIGHT, WRONG) if one.role == "same" else (MUTED, GREY)
+        both = Mark(value=one.named, colour=blue), Mark(value=one.kept, colour=orange, marker="D")
+        chart.append(ChartRow(label=name, marks=side_by_side(both)))
     same = [one for one in rows if one.role == "same"] or [one for one in rows if one.role == "control"]
     worst = min(same, key=lambda one: value_of(one.named))
     text = f"Under {printable(worst.variant)}, {percent(worst.named)} of the answers give the class of the original"
@@ -405,11 +379,12 @@ def people_preservation(view: View) -> Answer:
     if worst.lost is not None and is_known(worst.lost):
         text += f". That is {_short_of(worst.lost)} than for the original images"
     height = 1.0 + 0.46 * len(rows)
+    scale = replace(_SHARES, label="named as the original class")
     return FigureContent(
         sentence=f"{text}." + (" It is the lowest share of all variants." if len(same) > 1 else ""),
         how="Grey: original images and controls. For a search, only its findings count. Lines are 95 % intervals over "
         "images.",
-        paint=paint,
+        paint=row_chart(chart, scale, limits=(36, 20), keys=dumbbell_keys("answers", "images, by majority")),
         inches=(height, height),
     )
 

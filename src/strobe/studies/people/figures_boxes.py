@@ -1,9 +1,8 @@
 """Figures of the boxes that people drew: their overlap, and the kept images."""
 
-from typing import Any
-
-from strobe.core.estimate import Estimate, Missing
-from strobe.report.drawing import Answer, FigureContent, names_on_y, question, whisker
+from strobe.core.estimate import Missing
+from strobe.report.charts import ChartRow, Mark, Scale, row_chart
+from strobe.report.drawing import Answer, FigureContent, question
 from strobe.report.style import INK, MUTED, RIGHT
 from strobe.report.view import View
 from strobe.report.wording import is_known, percent
@@ -21,24 +20,17 @@ def people_boxes(view: View) -> Answer:
     boxes = view.results.drawn
     if boxes is None or not is_known(boxes.overlap):
         return Missing("no image has the boxes of two people.")
-    rows: list[tuple[str, Estimate, str]] = [("all pairs of boxes", boxes.overlap, INK)]
-    if boxes.suggested.count and is_known(boxes.overlap_own):
-        rows.append(("without detector boxes", boxes.overlap_own, MUTED))
-    rows += [
-        (f"{one.person} and {one.other}", one.overlap, RIGHT)
-        for one in (boxes.pairs[:MOST_PAIRS] if boxes.n_people > 2 else ())
-        if is_known(one.overlap)
+    found = [("all pairs of boxes", boxes.overlap, INK)]
+    if boxes.suggested.count:
+        found.append(("without detector boxes", boxes.overlap_own, MUTED))
+    pairs = boxes.pairs[:MOST_PAIRS] if boxes.n_people > 2 else ()
+    found += [(f"{one.person} and {one.other}", one.overlap, RIGHT) for one in pairs]
+    rows = [
+        ChartRow(label=name, marks=(Mark(value=overlap, colour=colour),))
+        for name, overlap, colour in found
+        if is_known(overlap)
     ]
-
-    def paint(figure: Any, is_narrow: bool) -> None:
-        axes = figure.subplots()
-        axes.axvline(boxes.agree, color=MUTED, linewidth=1.0, linestyle=":")
-        for y, (_, overlap, colour) in enumerate(rows):
-            whisker(axes, y, overlap, colour)
-        names_on_y(axes, [row[0] for row in rows], limit=18 if is_narrow else 34)
-        axes.set_xlim(0, 1.02)
-        axes.set_xlabel("overlap (IoU)")
-
+    scale = Scale(label="overlap (IoU)", unit="", low=0, high=1.02, guides=((boxes.agree, MUTED),))
     text = f"The median overlap (IoU) of two people’s boxes on an image is {kappa(boxes.overlap)}"
     if boxes.suggested.count:
         text += f"; {percent(boxes.suggested)} of the boxes are unchanged suggestions of a detector"
@@ -49,6 +41,6 @@ def people_boxes(view: View) -> Answer:
         how="The figure uses boxes of the first round, which people draw without seeing the boxes of others. Lines "
         "are 95 % intervals over "
         f"images. Boxes that overlap by less than {boxes.agree:g} (dotted) count as different and get a second round.",
-        paint=paint,
+        paint=row_chart(rows, scale, limits=(34, 18)),
         inches=(1.0 + 0.34 * len(rows), 1.1 + 0.34 * len(rows)),
     )

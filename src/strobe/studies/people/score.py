@@ -98,8 +98,9 @@ def _parts(naming: NamingTable, given: Bools) -> Iterator[_PeopleSlice]:
     Each kind is split by condition if that adds information.
     """
     sets, variants = naming.dataset.sets, naming.dataset.variants
-    how_shown = np.where(np.isin(naming.shown, ["", ANCHOR, MEMBER]) | (naming.shown == naming.variant[:, None]), "",
-                    naming.shown)  # fmt: skip
+    how_shown = np.where(
+        np.isin(naming.shown, ["", ANCHOR, MEMBER]) | (naming.shown == naming.variant[:, None]), "", naming.shown
+    )
     rank = np.where(sets.is_anchor[naming.row], -1, sets.variant[sets.set[naming.row]])
     if variants is not None:
         rank = rank + np.where((rank >= 0) & ~variants.is_same[rank], len(variants), 0)
@@ -109,9 +110,12 @@ def _parts(naming: NamingTable, given: Bools) -> Iterator[_PeopleSlice]:
             use = mine[:, None] & given & (how_shown == condition)
             lines = np.flatnonzero(use.any(axis=1))
             yield _PeopleSlice(
-                naming=naming, variant=str(naming.variant[lines[0]]), condition=str(condition), lines=lines,
+                naming=naming,
+                variant=str(naming.variant[lines[0]]),
+                condition=str(condition),
+                lines=lines,
                 given=use[lines],
-            )  # fmt: skip
+            )
 
 
 def _share(right: NDArray[np.int8], use: Bools, source: Ints, options: ScoreOptions, empty: str) -> Estimate:
@@ -159,7 +163,7 @@ def _score(part: _PeopleSlice, models: dict[str, NDArray[np.int8]], options: Sco
         ),
         pairs=pairs,
         confusion=_confusion(part, category, right),
-    )  # fmt: skip
+    )
 
 
 def _fleiss(category: Ints, n_classes: int, source: Ints, options: ScoreOptions) -> Estimate:
@@ -197,9 +201,14 @@ def _consistency(
 
 
 def _beside(
-    part: _PeopleSlice, right: Ints, name: str, judged: NDArray[np.int8], consistency: Estimate, draws: Bootstrap,
+    part: _PeopleSlice,
+    right: Ints,
+    name: str,
+    judged: NDArray[np.int8],
+    consistency: Estimate,
+    draws: Bootstrap,
     options: ScoreOptions,
-) -> BesideModel:  # fmt: skip
+) -> BesideModel:
     """Compare a model with people on the images it answered.
 
     Each image counts once for the model, and once per answer for people.
@@ -246,9 +255,12 @@ def _confusion(part: _PeopleSlice, category: Ints, right: Ints) -> tuple[Confuse
             counts[truth, answer] = counts.get((truth, answer), 0) + 1
     return tuple(
         Confused(
-            label=space.ids[truth], name=space.names[truth], said=naming.word(answer),
+            label=space.ids[truth],
+            name=space.names[truth],
+            said=naming.word(answer),
             answer=space.ids[answer] if answer < len(space) else "",
-            answer_name=space.names[answer] if answer < len(space) else "", n=n,
+            answer_name=space.names[answer] if answer < len(space) else "",
+            n=n,
         )
         for (truth, answer), n in sorted(counts.items())
-    )  # fmt: skip
+    )

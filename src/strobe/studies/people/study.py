@@ -7,6 +7,7 @@ from strobe.analyses.model_results import ModelResult
 from strobe.analyses.results import Results
 from strobe.analyses.scoring import Collector, ScorableModel, Scoring
 from strobe.core.answers import Answers, State
+from strobe.core.people import LABEL
 from strobe.report.study import Chapter, PageInput, SectionFigures, Study
 from strobe.report.view import Lines, View
 from strobe.studies.people.figures import (
@@ -45,8 +46,9 @@ class PeopleStudy(Study):
         return bool(view.results.people or view.results.drawn)
 
     def collector(self, scoring: Scoring) -> Collector | None:
-        """Return the results of people, if they named images or drew boxes."""
-        return PeopleScores(scoring) if scoring.dataset.names or scoring.dataset.drawn else None
+        """Return the results of people, if they named images (not only to label sets) or drew boxes."""
+        named = any(answer.condition != LABEL for answer in scoring.dataset.names)
+        return PeopleScores(scoring) if named or scoring.dataset.drawn else None
 
     def lines(self, view: View) -> Sequence[Lines]:
         """Return people's answers, the models for comparison, and people's boxes."""

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 from strobe.core.codec import encode
 from strobe.core.errors import printable
-from strobe.report.rows import Row, Table, as_row, spread
-from strobe.report.view import Lines, View
+from strobe.report.tables import as_row, spread
+from strobe.report.view import Lines, Row, Table, View
 from strobe.report.wording import with_interval
 from strobe.studies.people.records import PeopleScore, Times
 from strobe.studies.people.words import asked, boxes_quality, kappa, people_notes, people_text, quality
@@ -55,24 +55,41 @@ def people_lines(view: View) -> list[Lines]:
         of = "" if len(kinds) == 1 else f"{what}: "
         times = "—" if one.seconds.median.value is None else f"{one.seconds.median.value:.2f}"
         rows.append(
-            [f"{of}{people_text(one.n_people)}", with_interval(one.accuracy), with_interval(one.majority),
-             kappa(one.fleiss_kappa), kappa(one.consistency), times]
-        )  # fmt: skip
+            [
+                f"{of}{people_text(one.n_people)}",
+                with_interval(one.accuracy),
+                with_interval(one.majority),
+                kappa(one.fleiss_kappa),
+                kappa(one.consistency),
+                times,
+            ]
+        )
         rows += [
-            [f"{of}{printable(model.model, limit=60)}", with_interval(model.accuracy), "—", "—",
-             kappa(model.consistency), "—"]
+            [
+                f"{of}{printable(model.model, limit=60)}",
+                with_interval(model.accuracy),
+                "—",
+                "—",
+                kappa(model.consistency),
+                "—",
+            ]
             for model in one.models
-        ]  # fmt: skip
+        ]
     columns = ["people or model", "accuracy", "majority", "Fleiss κ", "error consistency", "seconds"]
     notes = [quality(people), "error consistency: mean over pairs of people, or over people with the model"]
     notes += people_notes(view)
     out = [(f"{name}: people", columns, rows, notes)]
     if people.preservation:
         kept = [
-            [f"{printable(one.variant)}{' (control)' if one.role == 'control' else ''}", str(one.n_pictures),
-             with_interval(one.named), with_interval(one.kept), "—" if one.lost is None else with_interval(one.lost)]
+            [
+                f"{printable(one.variant)}{' (control)' if one.role == 'control' else ''}",
+                str(one.n_pictures),
+                with_interval(one.named),
+                with_interval(one.kept),
+                "—" if one.lost is None else with_interval(one.lost),
+            ]
             for one in people.preservation
-        ]  # fmt: skip
+        ]
         head = ["variant", "images", "named as the original", "by majority", "loss against originals"]
         out.append((f"{name}: do people still see the original class?", head, kept, []))
     return out
@@ -86,9 +103,15 @@ def box_lines(view: View) -> list[Lines]:
     if found is None or text is None:
         return []
     rows = [
-        [printable(one.person, limit=60), str(one.n_pictures), str(one.kept), str(one.discarded), kappa(one.overlap),
-         "—" if one.seconds is None else f"{one.seconds:.2f}"]
+        [
+            printable(one.person, limit=60),
+            str(one.n_pictures),
+            str(one.kept),
+            str(one.discarded),
+            kappa(one.overlap),
+            "—" if one.seconds is None else f"{one.seconds:.2f}",
+        ]
         for one in found.people
-    ]  # fmt: skip
+    ]
     columns = ["person", "images", "kept", "discarded", "overlap (IoU)", "seconds"]
     return [(f"{printable(view.results.dataset.name)}: boxes drawn by people", columns, rows, [text])]

@@ -114,14 +114,25 @@ def people_chapter(view: View) -> PeopleChapter | None:
     if people is None:
         return None
     beside = [
-        ModelBesidePeople(pictures=name, model=printable(one.model), accuracy=one.accuracy, difference=one.difference,
-               consistency=one.consistency)
-        for name, score in rows.items() for one in score.models
-    ]  # fmt: skip
+        ModelBesidePeople(
+            pictures=name,
+            model=printable(one.model),
+            accuracy=one.accuracy,
+            difference=one.difference,
+            consistency=one.consistency,
+        )
+        for name, score in rows.items()
+        for one in score.models
+    ]
     return PeopleChapter(
-        n_people=people.n_people, quality=f"{quality(people)}.", notes=people_notes(view), rows=list(rows.items()),
-        beside=beside[:MOST_BESIDE], left_out=max(len(beside) - MOST_BESIDE, 0), words=_WORDS,
-    )  # fmt: skip
+        n_people=people.n_people,
+        quality=f"{quality(people)}.",
+        notes=people_notes(view),
+        rows=list(rows.items()),
+        beside=beside[:MOST_BESIDE],
+        left_out=max(len(beside) - MOST_BESIDE, 0),
+        words=_WORDS,
+    )
 
 
 def people_notes(view: View) -> list[str]:

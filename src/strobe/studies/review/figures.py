@@ -1,11 +1,11 @@
 """Figures of the effect of review."""
 
-from typing import Any
-
+from strobe.analyses.published import condition_rows
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate, Missing
-from strobe.report.drawing import Answer, FigureContent, names_on_y, offset_chart, offset_lines, per_cent, question
-from strobe.report.figures_classes import dumbbell
+from strobe.report.charts import Scale, dumbbell, dumbbell_keys, row_chart
+from strobe.report.charts_lines import offset_chart, offset_lines
+from strobe.report.drawing import Answer, FigureContent, question
 from strobe.report.view import View
 from strobe.report.wording import is_known, percent, points, short, value_of
 
@@ -21,29 +21,36 @@ def review_impact(view: View) -> Answer:
                 impacts[model] = known, impact.drop_difference
     if not impacts:
         return Missing("this needs a dataset with votes, scored with --compare-review.")
+    printed = condition_rows("review", view.results.dataset.name)
     flat = [(model, meaning, stage) for model, (rows, _) in list(impacts.items())[:4] for meaning, stage in rows]
-
-    def paint(figure: Any, is_narrow: bool) -> None:
-        axes = figure.subplots()
-        for y, (_, _, stage) in enumerate(flat):
-            dumbbell(axes, y, (stage.acc_orig, stage.acc_pmk), ("acc_orig", "acc_pmk"), zorder=2)
-        cut = 12 if is_narrow else 20
-        names = [(f"{short(printable(model), cut)}: " if len(impacts) > 1 else "") + text for model, text, _ in flat]
-        names_on_y(axes, names, limit=46)
-        axes.set_xlabel("accuracy")
-        per_cent(axes, which="x")
-        figure.legend(loc="outside upper left", ncols=2, borderaxespad=0.2)
-
+    names = [
+        [(f"{short(printable(model), cut)}: " if len(impacts) > 1 else "") + text for model, text, _ in flat]
+        for cut in (20, 12)
+    ]
+    chart = [
+        dumbbell(wide, stage.acc_orig.value, stage.acc_pmk.value, narrow=narrow)
+        for wide, narrow, (_, _, stage) in zip(*names, flat, strict=True)
+    ]
     model, (rows, gap) = next(iter(impacts.items()))
     stage_text = {"kept anchors, all frames": "with the kept anchors and all their frames"}
     text = ", ".join(f"{points(stage.drop)} {stage_text.get(meaning, meaning)}" for meaning, stage in rows)
-    height = 1.0 + 0.34 * len(flat)
+    chart += [
+        dumbbell(f"published: {one.condition}", one.acc_orig / 100, one.acc_pm10 / 100, is_own=False) for one in printed
+    ]
+    height = 1.0 + 0.34 * len(chart)
     return FigureContent(
         sentence=f"The drop of {printable(model)} is {text}"
         + (f"; review accounts for {points(gap)}{_between(gap)}." if is_known(gap) else "."),
         how="In review, people removed wrong labels and frames that do not look like their anchor. Without review, "
-        "some counted errors are not errors of the model.",
-        paint=paint,
+        "some counted errors are not errors of the model."
+        + (" Grey: the papers' fine-tuned ResNet-152, k = 10." if printed else ""),
+        paint=row_chart(
+            chart,
+            Scale(label="accuracy"),
+            limits=(46, 46),
+            keys=dumbbell_keys("acc_orig", "acc_pmk"),
+            rules=(len(flat) - 0.5,) if printed else (),
+        ),
         inches=(height, height),
     )
 

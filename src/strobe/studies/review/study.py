@@ -1,10 +1,10 @@
 """Reviewed sets: the votes of people, and the effect of their review."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from strobe.analyses.early import STOPPED
-from strobe.analyses.model_results import ClassificationScore, ModelResult
+from strobe.analyses.model_results import ClassificationResult, ClassificationScore, ModelResult, Stage
 from strobe.analyses.results import Results
 from strobe.analyses.scoring import Collector, ScorableModel, Scoring
 from strobe.analyses.voting import is_alone, review_results
@@ -13,12 +13,30 @@ from strobe.core.derivation import review_views
 from strobe.core.errors import printable
 from strobe.core.tasks import Task
 from strobe.report.study import SectionFigures, Study
-from strobe.report.view import View
+from strobe.report.tables import as_row, each
+from strobe.report.view import Table, View
 from strobe.report.wording import with_interval
 from strobe.review.conduct import exported_conduct
 from strobe.studies.review.figures import review_impact, review_offsets
 from strobe.studies.review.score import ReviewStages, impact
-from strobe.studies.review.tables import TABLES
+
+
+def _stages(model: ClassificationResult) -> Iterator[tuple[str, Stage]]:
+    impact = model.review_impact
+    if impact is not None:
+        yield from (("A", impact.a), ("B", impact.b), ("C", impact.c))
+
+
+TABLES: Mapping[str, Callable[[View], Table]] = {
+    "review_impact": lambda view: each(
+        view.classifiers, lambda model: ({"stage": name, **as_row(stage)} for name, stage in _stages(model))
+    ),
+    "review_impact_offsets": lambda view: each(
+        view.classifiers,
+        lambda model: ({"stage": name, **as_row(one)} for name, stage in _stages(model) for one in stage.per_offset),
+    ),
+}
+
 
 FIGURES = (review_impact, review_offsets)
 

@@ -2,15 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from strobe.analyses.comparison import WHOLE_SETS, Change, Comparison, change
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate, Missing
-from strobe.report.drawing import Answer, FigureContent, Paint, bands_text, line_chart, lines_of, question
-from strobe.report.style import GREY, INK, RIGHT, WRONG
+from strobe.report.charts import Bar, strip
+from strobe.report.charts_lines import bands_text, line_chart, lines_of
+from strobe.report.drawing import Answer, FigureContent, question
+from strobe.report.style import GREY, RIGHT, WRONG
 from strobe.report.view import View
-from strobe.report.wording import counted, is_known, plain_number, points, value_of
+from strobe.report.wording import counted, is_known, points, value_of
 
 
 def find_change(view: View) -> Change | None:
@@ -83,10 +84,15 @@ def before_after(view: View) -> Answer:
         return Missing("no two models were chosen as before and after.")
     held = _held(view, pair_change)
     parts = [
-        ("held by both", held - pair_change.newly_broken, RIGHT, 1.0),
-        ("newly held", pair_change.newly_held, RIGHT, 0.45),
-        ("newly broken", pair_change.newly_broken, WRONG, 1.0),
-        ("held by neither", max(pair_change.n_sets - held - pair_change.newly_held, 0), GREY, 0.55),
+        Bar(note="held by both", value=held - pair_change.newly_broken, colour=RIGHT),
+        Bar(note="newly held", value=pair_change.newly_held, colour=RIGHT, alpha=0.45),
+        Bar(note="newly broken", value=pair_change.newly_broken, colour=WRONG),
+        Bar(
+            note="held by neither",
+            value=max(pair_change.n_sets - held - pair_change.newly_held, 0),
+            colour=GREY,
+            alpha=0.55,
+        ),
     ]
     net = pair_change.newly_held - pair_change.newly_broken
     gain = "as many sets as before" if not net else f"{counted(abs(net), 'set')} {'more' if net > 0 else 'fewer'}"
@@ -97,7 +103,7 @@ def before_after(view: View) -> Answer:
         sentence=f"{pair_change.sentence()} {printable(pair_change.after)} holds {gain}.",
         how=f"Every set is counted once. Newly held: only the second model holds it. Newly broken: only the first "
         f"model holds it. {held_means}",
-        paint=_bars(parts, pair_change.n_sets),
+        paint=strip(parts, "sets"),
         inches=(1.75, 2.5),
     )
 
@@ -142,20 +148,3 @@ def _held(view: View, found: Change) -> int:
         return sum(row.status == "holds" for row in getattr(model, "chosen_frames", ()))
     pmk = model.headline.pmk
     return round(value_of(pmk) * pmk.n) if is_known(pmk) else found.newly_broken
-
-
-def _bars(parts: Sequence[tuple[str, int, str, float]], n: int) -> Paint:
-    def paint(figure: Any, is_narrow: bool) -> None:
-        axes = figure.subplots()
-        left = 0
-        for name, many, colour, alpha in parts:
-            label = f"{name}: {plain_number(many)}"
-            axes.barh(0, many, left=left, color=colour, alpha=alpha, height=0.6, label=label, edgecolor="none")
-            left += many
-        axes.set(xlim=(0, n), ylim=(-0.45, 0.45), yticks=[], xlabel="sets")
-        axes.grid(visible=False)
-        axes.spines["left"].set_visible(False)
-        axes.tick_params(axis="x", labelcolor=INK)
-        figure.legend(loc="outside lower left", ncols=2 if is_narrow else 4, borderaxespad=0.2, handlelength=1.1)
-
-    return paint

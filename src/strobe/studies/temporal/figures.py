@@ -2,28 +2,26 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate, Missing
-from strobe.report.drawing import (
-    Answer,
-    FigureContent,
+from strobe.report.charts import ChartRow, Scale, row_chart, set_unit, sure_mark
+from strobe.report.charts_lines import (
+    Panel,
     Series,
     bands_text,
-    in_points,
-    legend_below,
     line_chart,
+    line_through,
     lines_of,
-    names_on_y,
-    per_cent,
-    question,
-    shares,
-    whisker,
+    panel_rows,
+    put_lines,
+    small_multiples,
     whole_numbers,
-    why_none,
 )
-from strobe.report.style import GREY, INK, RIGHT, colour_of, marker_of
+from strobe.report.drawing import Answer, FigureContent, question, why_none
+from strobe.report.style import INK
 from strobe.report.view import Subject, View
 from strobe.report.wording import better_first, counted, is_known, is_sure, percent, plain_number, short, value_of
 from strobe.studies.temporal.records import Smoothed
@@ -138,23 +136,21 @@ def comparison(view: View) -> Answer:
     shown = sorted(listed, key=lambda row: (not is_sure(row), -abs(value_of(row.difference))))[:_MOST_PAIRS]
     shown = [better_first(row) for row in shown]
 
-    def paint(figure: Any, is_narrow: bool) -> None:
-        axes = figure.subplots()
-        axes.axvline(0, color=GREY, linewidth=1, zorder=1)
-        for y, row in enumerate(shown):
-            sure = is_sure(row)
-            whisker(axes, y, row.difference, RIGHT if sure else GREY, marker="o" if sure else "d")
-        limit = 15 if is_narrow else 26
-        labels = [
+    several = len({one.metric for one in shown}) > 1
+    labels = [
+        [
             f"{short(printable(row.a), limit)} − {short(printable(row.b), limit)}"
-            + (f" ({row.metric})" if len({one.metric for one in shown}) > 1 else "")
+            + (f" ({row.metric})" if several else "")
             for row in shown
         ]
-        names_on_y(axes, labels, limit=34 if is_narrow else 66)
-        what = view.words.metric(shown[0].metric)
-        axes.set_xlabel("first − second, points" if is_narrow else f"{what}: first − second, points")
-        in_points(axes)
-
+        for limit in (26, 15)
+    ]
+    chart = [
+        ChartRow(label=wide, narrow=narrow, marks=(sure_mark(row.difference, is_sure(row)),))
+        for wide, narrow, row in zip(*labels, shown, strict=True)
+    ]
+    sides = "first − second, points"
+    scale = Scale(label=f"{view.words.metric(shown[0].metric)}: {sides}", narrow=sides, unit="points", zero=0)
     real = [row for row in wanted if is_sure(row)]
     pairs = f"{plain_number(len(wanted))} pairs differ"
     text = f"{plain_number(len(real)) if real else 'None'} of {pairs} significantly after Holm’s correction (p < 0.05)."
@@ -172,7 +168,7 @@ def comparison(view: View) -> Answer:
         sentence=text,
         how="To the right of zero, the first model is better. The test is paired: both models answer the same sets. "
         "Grey diamonds are not significant.",
-        paint=paint,
+        paint=row_chart(chart, scale, limits=(66, 34)),
         inches=(height, height + 0.3),
     )
 
@@ -197,41 +193,34 @@ def smoothing(view: View) -> Answer:
     if not panels:
         return Missing(why_none(view, "smoothing", "these results have no smoothing."))
 
-    def paint(figure: Any, is_narrow: bool) -> None:
-        columns = 1 if is_narrow else min(len(panels), 3)
-        n_rows = -(-len(panels) // columns)
-        grid = figure.subplots(n_rows, columns, squeeze=False, sharex=True, sharey=not is_narrow)
-        for axes in grid.flat[len(panels) :]:
-            axes.set_visible(False)
-        for (model, rows), axes in zip(panels, grid.flat, strict=False):
-            for method in dict.fromkeys(row.method for row in rows if row.method != "none"):
-                label, place = _METHODS.get(method, (method, 4))
-                used = [row for row in rows if row.method in (method, "none")]  # every line starts without smoothing
-                line = sorted((float(row.delay_frames), value_of(row.acc_pmk)) for row in used)
-                axes.plot(*zip(*line, strict=True), color=colour_of(place), marker=marker_of(place), markersize=4,
-                          label=label if axes is grid.flat[0] else None)  # fmt: skip
-            bare = next((row for row in rows if row.method == "none"), None)
-            if bare:
-                axes.axhline(bare.acc_pmk.value, color=INK, linewidth=1, linestyle=(0, (2, 2)),
-                             label="not smoothed" if axes is grid.flat[0] else None)  # fmt: skip
-            axes.set_title(short(printable(model), 26))
-        for axes in grid.flat[: len(panels)]:  # after all lines are drawn, because the panels share one axis
-            shares(axes)
-            per_cent(axes)
-        for axes in grid[:, 0]:
-            axes.set_ylabel("acc_pmk")
-        for axes in grid[-1, :]:
-            axes.set_xlabel("delay, frames")
-            whole_numbers(axes)
-        legend_below(grid.flat[0], is_narrow=is_narrow)
-
-    rows_wide = -(-len(panels) // min(len(panels), 3))
+    wide, narrow = panel_rows(len(panels), (3, 1))
     return FigureContent(
         sentence=_sentence(*panels[0]),
         how=_how([row.method for _, rows in panels for row in rows], view.words),
-        paint=paint,
-        inches=(0.9 + 2.7 * rows_wide, 1.2 + 2.3 * len(panels)),
+        paint=small_multiples(
+            [Panel(title=model, xlabel="delay, frames", paint=partial(_smoothed, rows)) for model, rows in panels],
+            (3, 1),
+            ylabel="acc_pmk",
+            shared=(True, True),
+            cut=True,
+        ),
+        inches=(0.9 + 2.7 * wide, 1.2 + 2.3 * narrow),
     )
+
+
+def _smoothed(rows: Sequence[Smoothed], axes: Any) -> None:
+    """Draw a line for each method. Every line starts without smoothing."""
+    bare = [row for row in rows if row.method == "none"]
+    for row in bare:
+        axes.axhline(row.acc_pmk.value, color=INK, linewidth=1, linestyle=(0, (2, 2)), label="not smoothed")
+    lines = []
+    for method in dict.fromkeys(row.method for row in rows if row.method != "none"):
+        used = [*bare, *(row for row in rows if row.method == method)]
+        line = sorted(((row.delay_frames, row.acc_pmk) for row in used), key=lambda one: one[0])
+        lines.append(line_through(*_METHODS.get(method, (method, 4)), line))
+    put_lines(axes, lines, has_bands=False, is_small=True)
+    whole_numbers(axes)
+    set_unit(axes)
 
 
 def _how(methods: Sequence[str], words: Subject) -> str:

@@ -4,30 +4,31 @@ import re
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
-from typing import Any
 
+from strobe.analyses.published import condition_rows
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate, Missing
-from strobe.report.drawing import (
-    MOST_BANDS,
-    Answer,
-    FigureContent,
-    bands_text,
-    in_points,
-    names_below,
-    names_on_y,
-    offset_chart,
-    offset_lines,
-    per_cent,
-    question,
-    whisker,
-    why_none,
+from strobe.report.charts import (
+    ChartRow,
+    LegendKey,
+    Mark,
+    Scale,
+    Span,
+    model_keys,
+    put_rows,
+    row_chart,
+    side_by_side,
 )
+from strobe.report.charts_lines import Panel, bands_text, offset_chart, offset_lines, panel_rows, small_multiples
+from strobe.report.drawing import Answer, FigureContent, question, why_none
 from strobe.report.style import GREY, WRONG, colour_of, marker_of
 from strobe.report.view import View
 from strobe.report.wording import is_known, join, percent, points, short, value_of
 from strobe.studies.temporal.records import RateSlice, TypeSlice
+
+_DROP = Scale(label="drop, points", unit="points")
 
 
 @question("per_offset", "At which distance from the anchor do errors occur?")
@@ -58,7 +59,7 @@ def per_offset(view: View) -> Answer:
         f"distance.{gaps}"
         + (" The wide grey line is the mean of all models." if together else "")
         + bands_text(series),
-        paint=offset_chart(series, words, behind=together, bands=len(series) <= MOST_BANDS),
+        paint=offset_chart(series, words, behind=together),
         inches=(3.8, 3.8),
     )
 
@@ -71,29 +72,17 @@ def frame_types(view: View) -> Answer:
     if not drops:
         return Missing(why_none(view, "frame_types", "the frame types (I, P, B) are not known."))
     flat = [(model, row) for model, rows in drops for row in rows]
-    first_control = next((y for y, (_, row) in enumerate(flat) if row.control), None)
-
-    def paint(figure: Any, is_narrow: bool) -> None:
-        axes = figure.subplots()
-        for y, (_, row) in enumerate(flat):
-            if row.control:
-                label = "same number of random frames deleted" if y == first_control else None
-                span = [row.control.drop_low, row.control.drop_high]
-                axes.plot(span, [y + 0.2] * 2, color=GREY, linewidth=3, alpha=0.7, solid_capstyle="butt", label=label)
-                # A control without spread (equal draws) has no length, so its mean is marked separately.
-                axes.plot([row.control.drop_mean], [y + 0.2], "|", color=GREY, markersize=7, markeredgewidth=2)
-            whisker(axes, y - 0.08, _told(row), WRONG)
-        labels = [
-            (f"{short(printable(model), 12 if is_narrow else 24)}: " if len(drops) > 1 else "")
-            + f"{_without(row).replace('without', 'no') if is_narrow else _without(row)} (n = {row.n_sets:,})"
-            for model, row in flat
-        ]
-        names_on_y(axes, labels, limit=40 if is_narrow else 56)
-        axes.set_xlabel("drop, points")
-        in_points(axes)
-        if first_control is not None:
-            figure.legend(loc="outside lower left", borderaxespad=0.2)
-
+    keys = [LegendKey(name="same number of random frames deleted", colour=GREY, marker="_")]
+    printed = condition_rows("frame types", view.results.dataset.name)
+    chart = [_type_row(model if len(drops) > 1 else "", row) for model, row in flat]
+    chart += [
+        ChartRow(
+            label=f"published: {one.condition} (n = {one.n or 0:,})",
+            narrow=f"published: {one.condition.replace('without', 'no')} (n = {one.n or 0:,})",
+            marks=(Mark(value=one.drop / 100, colour=GREY, hollow=True),),
+        )
+        for one in printed
+    ]
     model, rows = drops[0]
     smallest = min(value_of(row.drop) for row in rows)
     least = [row for row in rows if value_of(row.drop) == smallest]
@@ -104,14 +93,35 @@ def frame_types(view: View) -> Answer:
         text += f", compared with {points(control.drop_mean)} when the same number of random frames is deleted"
         more = smallest < control.drop_low
         text += ". Smaller sets do not explain the difference" if more else ". Smaller sets explain the difference"
-    height = 1.2 + 0.32 * len(flat)
+    height = 1.2 + 0.32 * len(chart)
     return FigureContent(
         sentence=text + ".",
         how="Each row removes the frames of one type, and sets whose anchor has that type; n counts the remaining "
         "sets. Smaller sets alone reduce the drop. The grey control shows this effect."
-        + (" A single set has no interval." if any(row.n_sets == 1 for _, row in flat) else ""),
-        paint=paint,
+        + (" A single set has no interval." if any(row.n_sets == 1 for _, row in flat) else "")
+        + (" Hollow points: the papers' fine-tuned ResNet-152, k = 10." if printed else ""),
+        paint=row_chart(
+            chart,
+            _DROP,
+            limits=(56, 40),
+            keys=keys if any(row.control for _, row in flat) else (),
+            rules=(len(flat) - 0.5,) if printed else (),
+        ),
         inches=(height, height),
+    )
+
+
+def _type_row(model: str, row: TypeSlice) -> ChartRow:
+    """Return the drop of one slice above its control."""
+    marks, span = [Mark(value=_told(row), colour=WRONG, at=-0.08)], None
+    if row.control:
+        span = Span(low=row.control.drop_low, high=row.control.drop_high, width=3, alpha=0.7, at=0.2)
+        # A control without spread (equal draws) has no length, so its mean is marked separately.
+        marks.append(Mark(value=row.control.drop_mean, colour=GREY, marker="|", size=8, at=0.2))
+    what, n = _without(row), f"(n = {row.n_sets:,})"
+    wide, narrow = (f"{short(printable(model), limit)}: " if model else "" for limit in (24, 12))
+    return ChartRow(
+        label=f"{wide}{what} {n}", narrow=f"{narrow}{what.replace('without', 'no')} {n}", marks=marks, span=span
     )
 
 
@@ -135,20 +145,19 @@ def by_fps(view: View) -> Answer:
 
     bin_text = dict(zip(ranges, bin_names(ranges), strict=True))
 
-    def paint(figure: Any, is_narrow: bool) -> None:
-        axes = figure.subplots()
-        wide = 0.7 / len(drops)
-        for place, (model, rows) in enumerate(drops):
-            for row in rows:
-                y = ranges.index(row.range) + (place - (len(drops) - 1) / 2) * wide
-                whisker(axes, y, row.drop, colour_of(place), marker=marker_of(place))
-            axes.plot([], [], color=colour_of(place), marker=marker_of(place), linestyle="",
-                      label=short(printable(model), 34))  # fmt: skip
-        names_on_y(axes, [_range_name(drops, text, bin_text[text]) for text in ranges])
-        axes.set_xlabel("drop, points")
-        in_points(axes)
-        names_below(figure, len(drops), is_narrow=is_narrow)
-
+    known = {(model, row.range): row.drop for model, rows in drops for row in rows}
+    chart = [
+        ChartRow(
+            label=_range_name(drops, text, bin_text[text]),
+            marks=side_by_side(
+                [
+                    Mark(value=known.get((model, text)), colour=colour_of(place), marker=marker_of(place))
+                    for place, (model, _) in enumerate(drops)
+                ]
+            ),
+        )
+        for text in ranges
+    ]
     model, rows = drops[0]
     text = "; ".join(f"{points(row.drop)} at {bin_text[row.range]} fps (n = {row.n_sets})" for row in rows)
     bare = [row for row in rows if row.drop.low is None]
@@ -159,7 +168,7 @@ def by_fps(view: View) -> Answer:
     return FigureContent(
         sentence=f"The drop of {printable(model)} is {text}.",
         how="A low frame rate means more time between frames, so the same k covers more time.",
-        paint=paint,
+        paint=row_chart(chart, _DROP, keys=model_keys(dict(drops))),
         inches=(height, height + 0.15 * len(drops)),
     )
 
@@ -181,20 +190,21 @@ def by_hint(view: View) -> Answer:
         return Missing(why.replace("(hints.parquet)", "(hints.parquet); import it with --hints"))
     bins = {hint: bin_names([row.range for row in rows], measure_of(hint)) for hint, rows in panels}
 
-    def paint(figure: Any, is_narrow: bool) -> None:
-        columns = 1 if is_narrow else min(len(panels), 2)
-        grid = figure.subplots(-(-len(panels) // columns), columns, squeeze=False)
-        for axes in grid.flat[len(panels) :]:
-            axes.set_visible(False)
-        for (hint, rows), axes in zip(panels, grid.flat, strict=False):
-            for y, row in enumerate(rows):
-                whisker(axes, y, row.error, WRONG)
-            names_on_y(axes, bins[hint])
-            axes.set_title(textwrap.fill(printable(measure_of(hint).title), 26))
-            axes.set_xlim(left=0)
-            axes.set_xlabel(f"error of the {view.words.frames}")
-            per_cent(axes, which="x")
-
+    scale = Scale(label=f"error of the {view.words.frames}", low=0)
+    charts = [
+        Panel(
+            title=tuple(textwrap.wrap(printable(measure_of(hint).title), 26)),
+            paint=partial(
+                put_rows,
+                rows=[
+                    ChartRow(label=name, marks=(Mark(value=row.error, colour=WRONG),))
+                    for name, row in zip(bins[hint], rows, strict=True)
+                ],
+                scale=scale,
+            ),
+        )
+        for hint, rows in panels
+    ]
     spans = {}
     for hint, rows in panels:
         errors = [value_of(row.error) for row in rows]
@@ -204,6 +214,7 @@ def by_hint(view: View) -> Answer:
     low, high = (pick(rows, key=lambda row: value_of(row.error)) for pick in (min, max))
     low_bin, high_bin = (bins[top][rows.index(row)] for row in (low, high))
     tall = 1.1 + 0.3 * max(len(rows) for _, rows in panels)
+    n_wide, n_narrow = panel_rows(len(panels), (2, 1))
     # A difference within its intervals is not reported as relevant.
     bare = low.error.high is None or high.error.low is None
     clear = not bare and (low.error.high or 0.0) < (high.error.low or 0.0)
@@ -222,8 +233,8 @@ def by_hint(view: View) -> Answer:
         how="Hints compare the pixels of a member with those of its anchor. Members are grouped by hint into bins of "
         "about the same size, with rounded edges."
         + (" Brightness ranges over 100 points, from black to white." if "exposure" in bins else ""),
-        paint=paint,
-        inches=(tall * -(-len(panels) // 2), tall * len(panels)),
+        paint=small_multiples(charts, (2, 1), shared=(False, False)),
+        inches=(tall * n_wide, tall * n_narrow),
     )
 
 

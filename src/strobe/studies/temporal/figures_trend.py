@@ -9,7 +9,8 @@ from strobe.analyses.model_results import ClassificationResult
 from strobe.analyses.published import PapersLine, Reference, papers_line, references_for
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate, Missing
-from strobe.report.drawing import Answer, FigureContent, per_cent, question
+from strobe.report.charts import set_unit
+from strobe.report.drawing import Answer, FigureContent, question
 from strobe.report.style import GREY, INK, MUTED, PAPER, colour_of, marker_of, name_points
 from strobe.report.view import View
 from strobe.report.wording import is_known, percent, points, short, value_of
@@ -38,60 +39,120 @@ def trend(view: View) -> Answer:
         axes = figure.subplots()
         every = [value_of(found) for one in models.values() for found in one.headline[:2]]
         every += [value for one in references for pair in one.points for value in pair]
-        ends = [end for one in shown.values() for found in one.headline[:2] for end in (found.low, found.high)
-                if end is not None]  # fmt: skip
+        ends = [
+            end
+            for one in shown.values()
+            for found in one.headline[:2]
+            for end in (found.low, found.high)
+            if end is not None
+        ]
         low = max(0.0, min([min(every) - 0.05, *(end - 0.01 for end in ends)]))
         low = low or -0.015  # leaves room for the whole marker of a model at zero
         high = min(1.0, max([max(every) + 0.04, *(end + 0.01 for end in ends)])) + 0.015
         axes.plot([low, high], [low, high], color=GREY, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
         axes.annotate(
-            "no drop (y = x)", xy=(low + 0.04 * (high - low),) * 2, xytext=(0, 7), textcoords="offset points",
-            color=MUTED, rotation=45, rotation_mode="anchor", transform_rotates_text=True, ha="left", va="bottom",
-        )  # fmt: skip
+            "no drop (y = x)",
+            xy=(low + 0.04 * (high - low),) * 2,
+            xytext=(0, 7),
+            textcoords="offset points",
+            color=MUTED,
+            rotation=45,
+            rotation_mode="anchor",
+            transform_rotates_text=True,
+            ha="left",
+            va="bottom",
+        )
         markers = ["D" if one.same_data else "." for one in references]
         for printed, marker in zip(references, markers, strict=True):
             gx, gy = zip(*printed.points, strict=True)
-            dots = axes.scatter(gx, gy, s=26 if marker == "D" else 34, marker=marker, color=GREY, linewidths=0,
-                                zorder=2, label=_caption(printed, is_narrow))  # fmt: skip
-            name_points(dots, [f"{one.model}: acc_orig {one.acc_orig:.1f}, acc_pmk {one.acc_pmk:.1f} (published, "
-                               f"{printed.caption})" for one in printed.table.points])  # fmt: skip
+            dots = axes.scatter(
+                gx,
+                gy,
+                s=26 if marker == "D" else 34,
+                marker=marker,
+                color=GREY,
+                linewidths=0,
+                zorder=2,
+                label=_caption(printed, is_narrow),
+            )
+            name_points(
+                dots,
+                [
+                    f"{one.model}: acc_orig {one.acc_orig:.1f}, acc_pmk {one.acc_pmk:.1f} (published, "
+                    f"{printed.caption})"
+                    for one in printed.table.points
+                ],
+            )
         if theirs is not None:
             line = [theirs.at(x) for x in (low, high)]
-            axes.plot([low, high], line, color=GREY, linewidth=1.6, zorder=1.5,
-                      label=textwrap.fill(theirs.caption, 40 if is_narrow else 22))  # fmt: skip
+            axes.plot(
+                [low, high],
+                line,
+                color=GREY,
+                linewidth=1.6,
+                zorder=1.5,
+                label=textwrap.fill(theirs.caption, 40 if is_narrow else 22),
+            )
         if fit is not None:
             line = [_fit_at(fit, x) for x in (low, high)]
             axes.plot([low, high], line, color=INK, linewidth=1.2, zorder=2, label="fit of the\nstandard models here")
         others = {model: one for model, one in models.items() if model not in shown}
         if others:
-            dots = axes.scatter([value_of(one.acc_orig) for one in others.values()],
-                                [value_of(one.acc_pmk) for one in others.values()], s=14, color=INK, alpha=0.55,
-                                linewidths=0, zorder=3, label=f"{len(others)} other models of this run")  # fmt: skip
-            name_points(dots, [f"{printable(model)}: acc_orig {percent(one.acc_orig)}, acc_pmk {percent(one.acc_pmk)}"
-                               for model, one in others.items()])  # fmt: skip
+            dots = axes.scatter(
+                [value_of(one.acc_orig) for one in others.values()],
+                [value_of(one.acc_pmk) for one in others.values()],
+                s=14,
+                color=INK,
+                alpha=0.55,
+                linewidths=0,
+                zorder=3,
+                label=f"{len(others)} other models of this run",
+            )
+            name_points(
+                dots,
+                [
+                    f"{printable(model)}: acc_orig {percent(one.acc_orig)}, acc_pmk {percent(one.acc_pmk)}"
+                    for model, one in others.items()
+                ],
+            )
         for place, (model, one) in enumerate(shown.items()):
             (x, y, _), colour = one.headline, colour_of(place)
             axes.errorbar(
-                [x.value], [y.value], xerr=_reach(x), yerr=_reach(y), fmt=marker_of(place), color=colour,
-                markersize=7, elinewidth=1, ecolor=colour, alpha=0.95, markeredgecolor=PAPER, zorder=4,
+                [x.value],
+                [y.value],
+                xerr=_reach(x),
+                yerr=_reach(y),
+                fmt=marker_of(place),
+                color=colour,
+                markersize=7,
+                elinewidth=1,
+                ecolor=colour,
+                alpha=0.95,
+                markeredgecolor=PAPER,
+                zorder=4,
                 label=short(printable(model), 34) if is_narrow or not named else None,
-            )  # fmt: skip
+            )
             if not is_narrow and named:
                 right = value_of(x) > (low + high) / 2  # names near the right edge go to the left of their point
                 above = value_of(y) < low + 0.08 * (high - low)  # names near the lower edge go above it
                 axes.annotate(
-                    short(printable(model), 22), xy=(x.value, y.value), textcoords="offset points", color=colour,
-                    xytext=(-8 if right else 8, 6 if above else -12), ha="right" if right else "left",
-                    fontweight="bold", zorder=5,
-                )  # fmt: skip
+                    short(printable(model), 22),
+                    xy=(x.value, y.value),
+                    textcoords="offset points",
+                    color=colour,
+                    xytext=(-8 if right else 8, 6 if above else -12),
+                    ha="right" if right else "left",
+                    fontweight="bold",
+                    zorder=5,
+                )
         axes.set(xlim=(low, high), ylim=(low, high), xlabel="acc_orig: right on the anchor")
         axes.set_ylabel(f"acc_pmk: right on the anchor and all {view.words.frames}")
         if view.variants:
             axes.set(xlabel="accuracy: right on the original", ylabel="worst: right under every variant, too")
         axes.set_aspect("equal", anchor="W")
         axes.grid(visible=True, axis="both")
-        per_cent(axes, which="x")
-        per_cent(axes)
+        set_unit(axes, which="x")
+        set_unit(axes)
         if axes.get_legend_handles_labels()[0]:
             where = "outside lower left" if is_narrow else "outside right upper"
             figure.legend(loc=where, handlelength=1.4, borderaxespad=0.2, labelspacing=0.9)

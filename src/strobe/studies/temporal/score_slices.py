@@ -156,9 +156,12 @@ class SlicePlan:
         failed[plan.set_row[wrong & part.rows]] = True
         control = None if part.per_set is None else self._control(part, wrong & (orig & part.sets)[plan.set_row])
         return TypeSlice(
-            without=part.name, n_sets=part.headline.n_sets, members_dropped=part.dropped, control=control,
+            without=part.name,
+            n_sets=part.headline.n_sets,
+            members_dropped=part.dropped,
+            control=control,
             **part.headline.figures(orig, orig & ~failed),
-        )  # fmt: skip
+        )
 
     def _control(self, part: _TypePlan, wrong: Bools) -> Control:
         """Return the effect of dropping equally many random members of each set.

@@ -1,13 +1,15 @@
 """The curves of a training run: the loss and the held-out figures."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from strobe.core.errors import printable
 from strobe.core.estimate import Missing
 from strobe.core.files import write_bytes
-from strobe.report.drawing import Answer, FigureContent, Paint, names_on_y, per_cent, question
+from strobe.report.charts import ChartRow, Mark, Scale, dumbbell, row_chart, set_unit
+from strobe.report.drawing import Answer, FigureContent, question
 from strobe.report.style import INK, RIGHT, WRONG, colour_of, draw, marker_of
 from strobe.report.view import View
 from strobe.report.wording import is_known, percent, points, value_of
@@ -31,7 +33,7 @@ def curves(
             values = [row[2][place] for row in rows]
             right.plot(epochs, values, color=colour_of(place), marker=marker_of(place), markersize=4, label=name)
         right.set_ylim(0, 1)
-        per_cent(right)
+        set_unit(right)
         right.set_title("on held-out clips")
         right.legend(loc="best")
         for axes in (left, right):
@@ -64,32 +66,24 @@ def trainings(view: View) -> Answer:
         )
         text += ", among recipes with at least half the accuracy of the best." if len(usable) < len(rows) else "."
     height = 0.9 + 0.42 * len(rows)
+    label = "● acc_orig, ◆ acc_pmk"
+    scale = Scale(label=f"{label} (k = {view.results.dataset.k})", narrow=label, low=0, high=1)
     return FigureContent(
         sentence=text,
         how="Means over the trainings of a recipe, with 95 % intervals over clips. The ticks above are the lowest and "
         "the highest training. A small drop is weak evidence if few anchors are right.",
-        paint=_paint(rows, view.results.dataset.k),
+        paint=row_chart([_row(one) for one in rows], scale),
         inches=(height, height + 0.2),
     )
 
 
-def _paint(rows: Sequence[Trainings], k: int) -> Paint:
-    def paint(figure: Any, is_narrow: bool) -> None:
-        axes = figure.subplots()
-        for y, one in enumerate(rows):
-            ends = [value_of(one.acc_pmk), value_of(one.acc_orig)]
-            axes.plot(ends, [y, y], color=WRONG, alpha=0.25, linewidth=5, solid_capstyle="round", zorder=1)
-            for score, spread, colour, marker in (
-                (one.acc_orig, one.acc_orig_spread, RIGHT, "o"),
-                (one.acc_pmk, one.acc_pmk_spread, WRONG, "D"),
-            ):
-                if score.low is not None:
-                    axes.plot([score.low, score.high], [y, y], color=colour, linewidth=1.4, zorder=3)
-                axes.plot([spread.low, spread.high], [y - 0.26] * 2, "|", color=colour, markersize=6, zorder=2)
-                axes.plot([value_of(score)], [y], marker, color=colour, markersize=6, markeredgecolor="none", zorder=4)
-        names_on_y(axes, [one.name for one in rows])
-        axes.set_xlim(0, 1)
-        axes.set_xlabel("● acc_orig, ◆ acc_pmk" if is_narrow else f"● acc_orig, ◆ acc_pmk (k = {k})")
-        per_cent(axes, which="x")
-
-    return paint
+def _row(one: Trainings) -> ChartRow:
+    """Return the two means of a recipe, with its lowest and highest training as ticks above."""
+    ends = dumbbell(one.name, one.acc_orig, one.acc_pmk)
+    spreads = ((one.acc_orig_spread, RIGHT), (one.acc_pmk_spread, WRONG))
+    ticks = [
+        Mark(value=value, colour=colour, marker="|", at=-0.26)
+        for spread, colour in spreads
+        for value in (spread.low, spread.high)
+    ]
+    return replace(ends, marks=(*ticks, *ends.marks))

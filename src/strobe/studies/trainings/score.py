@@ -40,9 +40,16 @@ def _together(name: str, group: Sequence[ClassificationScore], draws: Bootstrap)
     means = [draws.mean(np.where(use, values.mean(axis=0), 0.0), count=use) for values in (orig, worst, orig - worst)]
     spreads = [_spread(values[:, use].mean(axis=1)) for values in (orig, worst, orig - worst)]
     return Trainings(
-        name=name, models=tuple(score.model for score in group), n_sets=int(use.sum()), acc_orig=means[0],
-        acc_pmk=means[1], drop=means[2], acc_orig_spread=spreads[0], acc_pmk_spread=spreads[1], drop_spread=spreads[2],
-    )  # fmt: skip
+        name=name,
+        models=tuple(score.model for score in group),
+        n_sets=int(use.sum()),
+        acc_orig=means[0],
+        acc_pmk=means[1],
+        drop=means[2],
+        acc_orig_spread=spreads[0],
+        acc_pmk_spread=spreads[1],
+        drop_spread=spreads[2],
+    )
 
 
 def _spread(values: NDArray[np.float64]) -> Spread:

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Mapping
 from strobe.analyses.results import Results
 from strobe.core.codec import encode
 from strobe.core.errors import printable
-from strobe.report.rows import Row, Table, spread
-from strobe.report.view import View
+from strobe.report.tables import spread
+from strobe.report.view import Row, Table, View
 from strobe.report.wording import with_interval
 from strobe.studies.trainings.records import Spread
 
@@ -33,9 +33,11 @@ def training_lines(results: Results) -> list[str]:
         cells = [
             f"{with_interval(found)}; {spread_text(spread)}"
             for found, spread in (
-                (one.acc_orig, one.acc_orig_spread), (one.acc_pmk, one.acc_pmk_spread), (one.drop, one.drop_spread)
+                (one.acc_orig, one.acc_orig_spread),
+                (one.acc_pmk, one.acc_pmk_spread),
+                (one.drop, one.drop_spread),
             )
-        ]  # fmt: skip
+        ]
         rows.append((printable(one.name), cells[0], cells[1], cells[2]))
     if len(rows) == 1:
         return []

@@ -18,7 +18,7 @@ from strobe.report.view import Lines
 from strobe.report.wording import counted, percent, plain_number
 from strobe.studies.unlabelled.chapter_links import link_cases, link_tables
 from strobe.studies.unlabelled.records import FlickerResults
-from strobe.studies.unlabelled.score import without_cuts
+from strobe.studies.unlabelled.score import cut_frames, ended_at, without_cuts
 from strobe.studies.unlabelled.words import bound, excluded, ranked, spell_text
 
 MOST_VIDEOS = 24
@@ -61,6 +61,7 @@ def flicker_chapter(page: PageInput) -> Chapter | None:
         used = np.unique(dataset.sets.frame)
         order, line = timelines(dataset.frames.video[used], dataset.frames.index[used])
         frames = used[order]
+        line = ended_at(line, cut_frames(page.all_sets)[frames])
         names = [name for name in ranked(flicker) if name in page.answers][:MOST_MODELS]
         tracks = [_track(name, page.answers, frames) for name in names]
         flips = _striking(dataset, frames, line, tracks)
@@ -81,7 +82,7 @@ def _track(name: str, answers: Mapping[str, Answers], frames: Ints) -> _Track:
 
 
 def _intro(found: FlickerResults) -> list[str]:
-    out = [f"{printable(name)}: {bound(found, one, 'it')}" for name, one in list(ranked(found).items())[:3]]
+    out = [f"{printable(name)}: {bound(found, one, 'it', name)}" for name, one in list(ranked(found).items())[:3]]
     return [*out, *(f"{line}." for line in excluded(found))]
 
 
@@ -149,9 +150,13 @@ def _striking(dataset: Dataset, frames: Ints, line: Ints, tracks: list[_Track]) 
 
 
 def _films(
-    dataset: Dataset, frames: Ints, line: Ints, tracks: list[_Track], flips: list[tuple[int, int]],
+    dataset: Dataset,
+    frames: Ints,
+    line: Ints,
+    tracks: list[_Track],
+    flips: list[tuple[int, int]],
     source: FrameSource | None,
-) -> tuple[dict[str, Any], list[dict[str, Any]]]:  # fmt: skip
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Return the images of the frames around each flip for the script, and the cards for the page."""
     images: dict[int, str] = {}
     films, cards = [], []

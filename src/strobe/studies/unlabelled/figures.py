@@ -2,7 +2,8 @@
 
 from strobe.core.errors import printable
 from strobe.core.estimate import Missing
-from strobe.report.drawing import Answer, FigureContent, bands_text, line_chart, lines_of, question
+from strobe.report.charts_lines import bands_text, line_chart, lines_of
+from strobe.report.drawing import Answer, FigureContent, question
 from strobe.report.view import View
 from strobe.report.wording import percent, value_of
 from strobe.studies.unlabelled.records import FlickerScore

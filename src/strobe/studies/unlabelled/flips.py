@@ -16,13 +16,14 @@ from strobe.core.estimate import Missing
 from strobe.core.files import json_text
 from strobe.formats.export_media import Outgoing, picture_name
 from strobe.metrics.flicker import timelines
-from strobe.report.rows import Row, as_csv
+from strobe.report.tables import as_csv
+from strobe.report.view import Row
+from strobe.studies.unlabelled.score import cut_frames, ended_at
 from strobe.studies.unlabelled.score_links import (
     LEAST_SPAN,
     Linked,
     LinkOptions,
     class_name,
-    cut_frames,
     link_events,
     linked_boxes,
 )
@@ -84,7 +85,7 @@ def flip_files(
         raise StrobeError(f"{printable(dataset.name)}: its sets are not stretches of video, so there are no flips")
     if layout is not None and len(answers) != 1:
         known = ", ".join(map(printable, answers))
-        raise StrobeError(f"--layout makes pseudo-labels of one model; choose one with -m: {known}")
+        raise StrobeError(f"<<layout>> makes pseudo-labels of one model; choose one with -m: {known}")
     model_flips = {name: _of_model(dataset, one, around) for name, one in answers.items()}
     frames = sorted({row for one in model_flips.values() for row in one.frames})
     if not frames:
@@ -130,7 +131,7 @@ def _classes(dataset: Dataset, answers: ClassAnswers, around: int) -> _Told:
     used = np.unique(dataset.sets.frame)
     order, line = timelines(dataset.frames.video[used], dataset.frames.index[used])
     frames = used[order]
-    line = line + np.cumsum(cut_frames(dataset)[frames] & (np.diff(line, prepend=-1) == 0))
+    line = ended_at(line, cut_frames(dataset)[frames])
     label, known = np.where(answers.state == State.OUTSIDE, -1, answers.label)[frames], answers.scored[frames]
     confidence = answers.confidence_at(frames) if answers.has_shares else np.full(len(frames), np.nan)
     sure = [float(value) if np.isfinite(value) else None for value in confidence]
@@ -353,7 +354,7 @@ def _yolo(dataset: Dataset, told: _Told, names: Mapping[int, str]) -> dict[str, 
     for one in told.boxes:
         width, height = int(dataset.frames.width[one.frame]), int(dataset.frames.height[one.frame])
         if not width or not height:
-            raise StrobeError(f"{printable(dataset.name)} does not record the size of its frames; use --layout coco")
+            raise StrobeError(f"{printable(dataset.name)} does not record the size of its frames; use <<layout=coco>>")
         x0, x1 = (min(max(one.xyxy[side] / width, 0.0), 1.0) for side in (0, 2))
         y0, y1 = (min(max(one.xyxy[side] / height, 0.0), 1.0) for side in (1, 3))
         numbers = ((x0 + x1) / 2, (y0 + y1) / 2, x1 - x0, y1 - y0)

@@ -2,13 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from strobe.core.codec import LEFT_OUT, Count
 from strobe.core.errors import expect
 from strobe.core.estimate import Estimate, Missing
+from strobe.core.tables import SCENE_CUT
 from strobe.studies.unlabelled.records_links import LinkScore
 
-CUT = 0.5
+CUT = SCENE_CUT
 """The cut score from which two frames belong to different scenes. A set with such a member is excluded."""
 
 SURE = 0.5
@@ -122,11 +124,62 @@ class FlickerScore:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedFlicker:
+    """What people found in a random sample of the sets on which one model flickers.
+
+    `changes` is the share of these sets that show a real change or have several right answers. `flicker` is the flicker
+    without such sets, and `bound` is 1 − `flicker`: the model is right on every frame in at most this share of the
+    sets. The intervals of both cover the videos and the checked sets.
+    """
+
+    asked: Count
+    changes: Estimate
+    flicker: Estimate
+    bound: Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedSets:
-    """What people found in a random sample of the sets that flicker: how many still show one thing with one answer."""
+    """How many sets people checked, and in how many they found a change or several right answers.
+
+    The sets are a random sample of the sets on which some model flickers. `unsure` counts drawn sets without a clear
+    answer. `models` has the corrected figures by model.
+    """
 
     asked: Count
     changed: Count
+    unsure: Count = 0
+    models: Mapping[str, CheckedFlicker] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelSample:
+    """The sample that accuracy is estimated from: the `named` of all `sets`, and how they were drawn.
+
+    `design` is `random` if every set had the same chance, and `planned` if a plan preferred some strata. `undecided`
+    counts drawn sets that people could not name.
+    """
+
+    named: Count
+    sets: Count
+    design: Literal["random", "planned"]
+    strata: Count
+    seed: int
+    undecided: Count = 0
+
+    def sentence(self) -> str:
+        """Return where the labels are from, in one sentence.
+
+        >>> LabelSample(named=60, sets=600, design="random", strata=1, seed=0).sentence()
+        'accuracy is estimated from 60 of 600 sets, which were drawn at random (seed 0), with each set that flickers \
+counted as broken'
+        """
+        how = "at random" if self.design == "random" else f"by a plan from {self.strata} strata"
+        lost = f"; {self.undecided} drawn sets could not be named" if self.undecided else ""
+        return (
+            f"accuracy is estimated from {self.named:,} of {self.sets:,} sets, which were drawn {how} "
+            f"(seed {self.seed}), with each set that flickers counted as broken{lost}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

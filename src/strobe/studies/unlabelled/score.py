@@ -1,5 +1,6 @@
 """Flicker of one classifier on one dataset, from its answers alone: no label is used."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from strobe.core.arrays import Bools, Ints
 from strobe.core.dataset import Dataset
 from strobe.core.errors import expect
 from strobe.core.estimate import Estimate, Missing
+from strobe.core.tables import CUTS_BETWEEN_SETS
 from strobe.metrics.consistency import quartiles
 from strobe.metrics.flicker import (
     alternations,
@@ -64,22 +66,64 @@ def without_cuts(dataset: Dataset, k: int | None = None) -> tuple[Dataset | None
     return None if cut.all() else dataset.keep_rows(~cut[dataset.sets.set]), int(cut.sum())
 
 
-class FlickerPlan:
-    """The data that all models share: the sets, their neighbours in time, and the timelines of the videos."""
+def cut_frames(dataset: Dataset) -> Bools:
+    """Return the frames that follow a scene cut, (F,). Pass the dataset with the sets that contain a cut."""
+    sets, frames = dataset.sets, dataset.frames
+    after = np.zeros(len(frames), dtype=bool)
+    between: Mapping[str, Sequence[int]] = dataset.info.provenance.get(CUTS_BETWEEN_SETS, {})
+    for video, places in between.items():
+        own = np.flatnonzero(dataset.videos.video_id == video)
+        after[np.isin(frames.video, own) & np.isin(frames.index, places)] = True
+    if dataset.hints is None:
+        return after
+    cut = np.flatnonzero(dataset.hints.cut >= CUT)
+    # A member's score is the highest on the way to the anchor, so the cut is next to the nearest such member.
+    for side in (1, -1):
+        rows = cut[sets.distance[cut] * side > 0]
+        rows = rows[np.lexsort((np.abs(sets.distance[rows]), sets.set[rows]))]
+        nearest = rows[np.unique(sets.set[rows], return_index=True)[1]]
+        frame = sets.frame[nearest]
+        if side == 1:
+            after[frame] = True
+            continue
+        key = frames.video.astype(np.int64) * (int(frames.index.max()) + 2) + frames.index
+        after[np.isin(key, key[frame] + 1)] = True
+    return after
 
-    def __init__(self, dataset: Dataset, options: ScoreOptions, flicker: FlickerOptions, *, plan: Plan | None = None):
-        self.options = flicker
+
+def ended_at(line: Ints, cuts: Bools) -> Ints:
+    """Return the number of each frame's timeline if timelines also end before the frames in `cuts`; both are (N,)."""
+    return np.asarray(line + np.cumsum(cuts & (np.diff(line, prepend=-1) == 0)))
+
+
+class FlickerPlan:
+    """The data that all models share: the sets, their neighbours in time, and the timelines of the videos.
+
+    `cuts` (F,) are the frames that follow a scene cut. A timeline ends before such a frame.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        options: ScoreOptions,
+        flicker: FlickerOptions,
+        *,
+        plan: Plan | None = None,
+        cuts: Bools | None = None,
+    ):
+        self.options, self._cuts = flicker, cuts
         self.plan = plan or Plan(dataset, options)
         self.time: TimePlan | Missing = time_plan(self.plan)
         used, frames = self.plan.frames_used, self.plan.view.frames
-        order, self.timeline = timelines(frames.video[used], frames.index[used])
+        order, line = timelines(frames.video[used], frames.index[used])
         self.frames: Ints = used[order]
+        self.timeline: Ints = line if cuts is None else ended_at(line, cuts[self.frames])
         self.video: Ints = frames.video[self.frames]
 
     def only(self, scored: Bools) -> "FlickerPlan":
         """Return the plan for some of the sets."""
         plan = self.plan.only(scored)
-        return FlickerPlan(plan.dataset, plan.options, self.options, plan=plan)
+        return FlickerPlan(plan.dataset, plan.options, self.options, plan=plan, cuts=self._cuts)
 
     def neighbours(self) -> tuple[Ints, Ints]:
         """Return the places of neighbouring frames in `frames`, each pair once."""
@@ -93,10 +137,10 @@ def flicker_score(shared: FlickerPlan, answers: ClassAnswers) -> FlickerScore | 
     An answer outside the dataset's classes is an answer like any other. A set without all answers is excluded and
     counted.
     """
-    scored = _answered(shared.plan, answers)
+    scored = answered(shared.plan, answers)
     if not scored.any():
         return None
-    part, label = shared if scored.all() else shared.only(scored), _labels(answers)
+    part, label = shared if scored.all() else shared.only(scored), answer_labels(answers)
     plan = part.plan
     rows = label[plan.frame]
     differs = changed(rows, plan.set_row, plan.is_anchor, n_sets=plan.n_sets)
@@ -125,26 +169,31 @@ def flicker_score(shared: FlickerPlan, answers: ClassAnswers) -> FlickerScore | 
 
 def flicker_sets(plan: Plan, answers: ClassAnswers, *, name: str) -> FlickerSets:
     """Return the sets in which one classifier changes its answer, for comparing it with others."""
-    scored, first = _answered(plan, answers), np.full(plan.n_sets, -1, dtype=np.int32)
+    scored, first = answered(plan, answers), np.full(plan.n_sets, -1, dtype=np.int32)
     figure = nothing("no set has all its answers")
     if scored.any():
         part = plan if scored.all() else plan.only(scored)
         first[scored] = first_change(
-            _labels(answers)[part.frame], part.set_row, part.level, part.is_anchor, n_sets=part.n_sets, never=plan.k + 1
+            answer_labels(answers)[part.frame],
+            part.set_row,
+            part.level,
+            part.is_anchor,
+            n_sets=part.n_sets,
+            never=plan.k + 1,
         )
         figure = part.all_sets.estimates((first[scored] <= plan.k)[None])[0]
     exact = digest_of_answers(answers, plan)
     return FlickerSets(model=name, k=plan.k, flicker=figure, first_wrong=first, exact=exact)
 
 
-def _answered(plan: Plan, answers: ClassAnswers) -> Bools:
+def answered(plan: Plan, answers: ClassAnswers) -> Bools:
     """Return the sets with all answers, (S,)."""
     scored = np.ones(plan.n_sets, dtype=bool)
     scored[plan.set_row[~answers.scored[plan.frame]]] = False
     return scored
 
 
-def _labels(answers: ClassAnswers) -> Ints:
+def answer_labels(answers: ClassAnswers) -> Ints:
     """Return the answer of each frame as a number; −1 is an answer outside the dataset's classes."""
     return np.where(answers.state == State.OUTSIDE, -1, answers.label)
 

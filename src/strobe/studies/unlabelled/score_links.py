@@ -14,7 +14,6 @@ from strobe.metrics.consistency import quartiles
 from strobe.metrics.flicker import timelines
 from strobe.metrics.intervals import Interval, effective_videos, nothing, proportion
 from strobe.metrics.links import WINDOW, LinkedBoxes, LinkRules, follow, link_boxes
-from strobe.studies.unlabelled.records import CUT
 from strobe.studies.unlabelled.records_links import (
     GapLengths,
     LinkCase,
@@ -24,6 +23,7 @@ from strobe.studies.unlabelled.records_links import (
     LinkShares,
     VideoLinks,
 )
+from strobe.studies.unlabelled.score import cut_frames, ended_at
 
 LEAST_SPAN = 3
 """A link needs this many frames to lose its box and find it again."""
@@ -80,7 +80,7 @@ def linked_boxes(dataset: Dataset, found: BoxAnswers, options: LinkOptions) -> L
     order, line = timelines(video, index)
     frames = answered[order]
     cuts = cut_frames(dataset)[frames] & (np.diff(line, prepend=-1) == 0)
-    line = line + np.cumsum(cuts)
+    line = ended_at(line, cuts)
     if not (np.diff(line) == 0).any():
         return Missing("no two neighbouring frames of a video were answered")
     link = link_boxes(found, frames, line, rules=options.rules)
@@ -134,27 +134,6 @@ def link_score(dataset: Dataset, found: BoxAnswers, options: LinkOptions | None 
         cases=_cases(linked, long),
         notes=_notes(linked, long, missing=linked.n_missing) or None,
     )
-
-
-def cut_frames(dataset: Dataset) -> Bools:
-    """Return the frames that follow a scene cut, (F,)."""
-    after = np.zeros(len(dataset.frames), dtype=bool)
-    if dataset.hints is None:
-        return after
-    sets, frames = dataset.sets, dataset.frames
-    cut = np.flatnonzero(dataset.hints.cut >= CUT)
-    # A member's score is the highest on the way to the anchor, so the cut is next to the nearest such member.
-    for side in (1, -1):
-        rows = cut[sets.distance[cut] * side > 0]
-        rows = rows[np.lexsort((np.abs(sets.distance[rows]), sets.set[rows]))]
-        nearest = rows[np.unique(sets.set[rows], return_index=True)[1]]
-        frame = sets.frame[nearest]
-        if side == 1:
-            after[frame] = True
-            continue
-        key = frames.video.astype(np.int64) * (int(frames.index.max()) + 2) + frames.index
-        after[np.isin(key, key[frame] + 1)] = True
-    return after
 
 
 def _share(hit: Bools, use: Bools, linked: Linked, *, none: str = TOO_SHORT) -> Estimate:

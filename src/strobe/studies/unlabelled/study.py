@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
-from strobe.analyses.model_results import ModelResult
+from strobe.analyses.label_sample import NamedSample, named_sample
+from strobe.analyses.model_results import ClassificationScore, ModelResult
+from strobe.analyses.plan import Plan
 from strobe.analyses.results import Results, dataset_facts
 from strobe.analyses.scoring import Collector, ScorableModel, Scoring
 from strobe.analyses.variants_view import overall
@@ -16,12 +18,25 @@ from strobe.report.study import Chapter, PageInput, SectionFigures, Study
 from strobe.report.view import Lines, View
 from strobe.studies.unlabelled import figures
 from strobe.studies.unlabelled.chapter import MOST_MODELS, flicker_chapter
-from strobe.studies.unlabelled.records import FlickerResults, FlickerScore
+from strobe.studies.unlabelled.records import CheckedFlicker, FlickerResults, FlickerScore
 from strobe.studies.unlabelled.records_links import LinkScore
-from strobe.studies.unlabelled.score import FlickerPlan, flicker_score, no_flicker, without_cuts
+from strobe.studies.unlabelled.score import (
+    FlickerPlan,
+    answer_labels,
+    answered,
+    cut_frames,
+    flicker_score,
+    flicker_sets,
+    no_flicker,
+    without_cuts,
+)
+from strobe.studies.unlabelled.score_labels import CheckedSets, SampledAccuracy
 from strobe.studies.unlabelled.score_links import LinkOptions, link_score
 from strobe.studies.unlabelled.tables import TABLES
 from strobe.studies.unlabelled.words import explanation, flicker_lead, flicker_lines, ranked, terms
+
+PLANNED = "a plan drew the named sets, and they are no random sample"
+"""Why models are not compared on sets that a plan drew."""
 
 FIGURES = (figures.flicker_curve, figures.flicker_time_curve)
 
@@ -93,6 +108,16 @@ class FlickerScores(Collector):
         self._scoring = scoring
         self._models: dict[str, FlickerScore] = {}
         self._detectors: dict[str, LinkScore] = {}
+        self._checks: dict[str, CheckedFlicker] = {}
+
+    @cached_property
+    def _sample(self) -> NamedSample | None:
+        return None if self._dataset[0] is None else named_sample(self._dataset[0])
+
+    @cached_property
+    def _checked(self) -> CheckedSets | None:
+        found = None if self._dataset[0] is None else CheckedSets(self._dataset[0])
+        return found if found is not None and found.any else None
 
     @cached_property
     def _dataset(self) -> tuple[Dataset | None, int]:
@@ -101,7 +126,10 @@ class FlickerScores(Collector):
     @cached_property
     def _plan(self) -> FlickerPlan | None:
         dataset = self._dataset[0]
-        return None if dataset is None else FlickerPlan(dataset, self._scoring.options, self._scoring.flicker)
+        if dataset is None:
+            return None
+        cuts = cut_frames(overall(self._scoring.dataset))
+        return FlickerPlan(dataset, self._scoring.options, self._scoring.flicker, cuts=cuts)
 
     def add(self, result: ModelResult | None, model: ScorableModel, answers: Answers) -> ModelResult | None:
         """Score one classifier."""
@@ -109,6 +137,7 @@ class FlickerScores(Collector):
             score = flicker_score(self._plan, answers)
             if score is not None:
                 self._models[model.name] = score
+                result = self._with_people(self._plan.plan, result, model.name, answers)
         elif isinstance(answers, BoxAnswers):
             options, whole = self._scoring.options, overall(self._scoring.dataset)
             links = link_score(
@@ -125,13 +154,25 @@ class FlickerScores(Collector):
                 self._detectors[model.name] = links
         return result
 
+    def _with_people(
+        self, plan: Plan, result: ModelResult | None, name: str, answers: ClassAnswers
+    ) -> ModelResult | None:
+        """Add what people's answers say about a model: its accuracy on all sets, and its corrected flicker."""
+        scored = answered(plan, answers)
+        if self._checked is not None:
+            flickers = flicker_sets(plan, answers, name=name).first_wrong <= plan.k
+            self._checks[name] = self._checked.of(flickers, scored, plan.cluster)
+        if self._sample is None or not isinstance(result, ClassificationScore):
+            return result
+        return SampledAccuracy(plan, self._sample).of(result, answers, answer_labels(answers), scored)
+
     def into(self, results: Results) -> Results:
         """Return the results with flicker."""
         dataset, cuts = self._dataset
         if dataset is None and not self._detectors and not results.models:
             raise StrobeError(
                 f"{printable(self._scoring.dataset.name)}: each of its {cuts} sets contains a scene cut, so "
-                "flicker cannot be measured; use shorter sets (a smaller --k)"
+                "flicker cannot be measured; use shorter sets (a smaller <<k>>)"
             )
         if not self._models and not self._detectors:
             return results
@@ -144,7 +185,12 @@ class FlickerScores(Collector):
             across_cuts=cuts,
             models=self._models,
             detectors=self._detectors or None,
+            checked=None if self._checked is None else self._checked.record(self._checks),
         )
+        if self._sample is not None and any(isinstance(one, ClassificationScore) for one in results.models.values()):
+            facts = replace(facts, labels=self._sample.record())
+            if self._sample.design == "planned":  # the named sets are no random sample, so they compare nothing
+                results = replace(results, comparison=(), trend=Missing(PLANNED), offset_error_all_models=())
         return replace(results, dataset=facts, flicker=flicker)
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping
 
 from strobe.core.estimate import Missing
-from strobe.report.rows import Row, Table, as_row
-from strobe.report.view import View
+from strobe.report.tables import as_row
+from strobe.report.view import Row, Table, View
 from strobe.studies.unlabelled.records import FlickerScore
 from strobe.studies.unlabelled.records_links import LinkScore
 

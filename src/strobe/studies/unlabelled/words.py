@@ -27,8 +27,16 @@ def _sets(n: int) -> str:
     return counted(n, "set")
 
 
-def bound(found: FlickerResults, model: FlickerScore, who: str = "the model") -> str:
+def bound(found: FlickerResults, model: FlickerScore, who: str = "the model", name: str = "") -> str:
     """Return what flicker says about accuracy, in one sentence with its condition."""
+    checked = None if found.checked is None else found.checked.models.get(name)
+    if found.checked is not None and checked is not None and checked.bound.value is not None:
+        return (
+            f"People checked {plain_number(found.checked.asked)} of {_sets(found.n_sets)}. Of the "
+            f"{plain_number(checked.asked)} on which {who} flickers, {measured(checked.changes)} show a real change or "
+            f"have several right answers. With such sets counted as right, {who} is right on every frame in at most "
+            f"{measured(checked.bound)} of the sets."
+        )
     return (
         f"{condition(found)}, {who} is right on every frame in at most {percent(model.consistency)} of the sets, and "
         f"on at most {percent(model.most_frequent)} of all frames."
@@ -63,7 +71,7 @@ def flicker_lead(view: View, found: FlickerResults) -> tuple[str, str]:
         if best.flicker.value == 0
         else f"{printable(name)} changes its answer in {measured(best.flicker)} of the {videos}."
     )
-    lede = bound(found, best, "it")
+    lede = bound(found, best, "it", name)
     if len(models) > 1:
         last, worst = list(models.items())[-1]
         head += (
@@ -141,7 +149,7 @@ def flicker_lines(view: View) -> list[Lines]:
     data = view.results.dataset
     notes = [f"% [95 % interval], {_sets(flicker.n_sets)} of {view.sources}, k = {data.k}; no label is used"]
     notes += excluded(flicker)
-    notes += [f"{printable(name)}: {bound(flicker, one, 'it')}" for name, one in ranked(flicker).items()]
+    notes += [f"{printable(name)}: {bound(flicker, one, 'it', name)}" for name, one in ranked(flicker).items()]
     notes += [f"{printable(name)}: {text}" for name, one in flicker.models.items() for text in one.notes or ()]
     return [(f"{printable(data.name)}: flicker without labels", columns, rows, notes), *links]
 

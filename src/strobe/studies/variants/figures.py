@@ -1,24 +1,17 @@
 """Figures for variants: accuracy by level and by rung, the mean and the worst case, searches, and contrasts."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Any
 
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate, Missing
-from strobe.report.drawing import (
-    Answer,
-    FigureContent,
-    in_points,
-    legend_below,
-    names_on_y,
-    per_cent,
-    question,
-    whisker,
-)
-from strobe.report.style import GREY, INK, MUTED, RIGHT, WRONG, colour_of, marker_of
+from strobe.report.charts import Bar, ChartRow, Scale, model_keys, row_chart, set_unit, sure_mark
+from strobe.report.charts_lines import Panel, Series, line_through, lines_of, panel_rows, put_lines, small_multiples
+from strobe.report.drawing import Answer, FigureContent, Paint, question
+from strobe.report.style import GREY, MUTED, colour_of
 from strobe.report.view import View
 from strobe.report.wording import (
     is_known,
@@ -31,7 +24,7 @@ from strobe.report.wording import (
     short,
     value_of,
 )
-from strobe.studies.variants.records import Contrast, LevelScore, VariantFacts, VariantScore
+from strobe.studies.variants.records import Contrast, LevelScore, Search, VariantFacts, VariantScore
 from strobe.studies.variants.words import own_scale, plain_scores, searched_names, side
 
 MOST_PANELS = 24
@@ -41,8 +34,6 @@ MOST_MODELS = 4
 """The largest number of models with their own sheet of panels or their own bars."""
 
 _MOST_ROWS = 15
-
-Panel = Callable[[Any], None]
 
 
 # -- by level ----------------------------------------------------------------------------------------------------
@@ -66,7 +57,7 @@ def levels(view: View) -> Answer:
                 how="Dots: share of changed images that are right at the level. Diamonds, dashed: share of images that "
                 "are right in the original and at every level so far. Grey line: accuracy on the original images. "
                 "Panels with a grey background are controls, which count in no mean and no worst case.",
-                paint=_sheet(panels, [_panel_name(one) for one in kept[:MOST_PANELS]], [_scale(one) for one in kept]),
+                paint=small_multiples(panels, _columns(len(panels))),
                 inches=_sheet_inches(len(panels)),
                 choice=printable(model),
                 number=number,
@@ -79,43 +70,28 @@ def _known(rows: Sequence[LevelScore]) -> bool:
     return any(is_known(one.at) for one in rows)
 
 
-def _panel_name(one: VariantFacts) -> str:
-    mark = ", control" if one.role == "control" else ""
-    return f"{printable(one.variant)}{mark}"
-
-
 def _level_panel(facts: VariantFacts, score: VariantScore) -> Panel:
+    is_control = facts.role == "control"
+    lines = [
+        line_through("at the level", 0, _measured((one.level, one.at) for one in score.levels)),
+        line_through("up to it", 1, _measured((one.level, one.upto) for one in score.levels), dashed="D"),
+    ]
+
     def paint(axes: Any) -> None:
-        if facts.role == "control":
+        if is_control:
             axes.set_facecolor((0.5, 0.5, 0.5, 0.09))
         if is_known(score.acc_orig):
             axes.axhline(value_of(score.acc_orig), color=GREY, linewidth=1, zorder=1)
-        _line(axes, [(one.level, one.at) for one in score.levels], RIGHT, "o", "at the level")
-        _line(axes, [(one.level, one.upto) for one in score.levels], WRONG, "D", "up to it", dashed=True)
+        put_lines(axes, lines, is_small=True)
         _ticks(axes, facts)
 
-    return paint
+    title = f"{printable(facts.variant)}{', control' if is_control else ''}"
+    return Panel(title=title, paint=paint, xlabel=_scale(facts))
 
 
-def _line(
-    axes: Any, points_: Sequence[tuple[float, Estimate]], colour: str, marker: str, name: str, *, dashed: bool = False
-) -> None:
-    """Draw a line through the measured points. The line ends at a missing point."""
-    kept = []
-    for level, found in points_:
-        if not is_known(found):
-            break
-        kept.append((level, found))
-    if not kept:
-        return
-    x = [level for level, _ in kept]
-    bounds = [(level, one.low, one.high) for level, one in kept if one.low is not None]
-    if len(bounds) > 1 and not dashed:
-        axes.fill_between(*zip(*bounds, strict=True), color=colour, alpha=0.11, linewidth=0)
-    axes.plot(
-        x, [value_of(one) for _, one in kept], color=colour, marker=marker, markersize=3.6 if dashed else 4.2,
-        markeredgecolor="none", linewidth=1.5, linestyle=(0, (3, 2)) if dashed else "-", label=name, zorder=3,
-    )  # fmt: skip
+def _measured(points: Iterable[tuple[float, Estimate]]) -> Iterable[tuple[float, Estimate]]:
+    """Return the points before the first that is missing, where a line ends."""
+    return takewhile(lambda point: is_known(point[1]), points)
 
 
 def _ticks(axes: Any, facts: VariantFacts) -> None:
@@ -136,6 +112,7 @@ def _ticks(axes: Any, facts: VariantFacts) -> None:
     if len(at) == 1:
         axes.set_xlim(at[0] - 0.5, at[0] + 0.5)
     axes.set_ylim(-0.03, 1.03)
+    set_unit(axes)
 
 
 def _scale(one: VariantFacts) -> str:
@@ -148,38 +125,14 @@ def _is_geometric(at: Sequence[float]) -> bool:
     return max(steps) - min(steps) < 0.35 * max(steps)
 
 
-def _sheet(panels: Sequence[Panel], names: Sequence[str], labels: Sequence[str]) -> Callable[[Any, bool], None]:
-    """Draw small panels with one y scale. Names are above each panel, and levels are below each column."""
-
-    def paint(figure: Any, is_narrow: bool) -> None:
-        n_columns = _columns(len(panels), is_narrow=is_narrow)
-        n_rows = math.ceil(len(panels) / n_columns)
-        grid = figure.subplots(n_rows, n_columns, sharey=True, squeeze=False)
-        every = [axes for row in grid for axes in row]
-        same = len(set(labels)) == 1
-        for place, (axes, panel) in enumerate(zip(every, panels, strict=False)):
-            panel(axes)
-            axes.set_title(short(names[place], 20 if n_columns > 2 else 24), fontsize=8.5, pad=4)
-            per_cent(axes)
-            axes.tick_params(labelsize=7.5)
-            if not same or place + n_columns >= len(panels):
-                axes.set_xlabel(labels[place], fontsize=8)
-        for axes in every[len(panels) :]:
-            axes.set_visible(False)
-        handles, texts = every[0].get_legend_handles_labels()
-        figure.legend(handles, texts, loc="outside upper left", ncols=2, handlelength=2.2, borderaxespad=0.2)
-
-    return paint
-
-
-def _columns(n_panels: int, *, is_narrow: bool) -> int:
-    return min(n_panels, 2 if is_narrow else 3 if n_panels in (3, 5, 6) else 4 if n_panels <= 8 else 5)
+def _columns(n_panels: int) -> tuple[int, int]:
+    return 3 if n_panels in (3, 5, 6) else 4 if n_panels <= 8 else 5, 2
 
 
 def _sheet_inches(n_panels: int) -> tuple[float, float]:
-    rows = [math.ceil(n_panels / _columns(n_panels, is_narrow=narrow)) for narrow in (False, True)]
+    wide, narrow = panel_rows(n_panels, _columns(n_panels))
     each = 2.3 if n_panels <= 2 else 1.9 if n_panels <= 4 else 1.55
-    return 0.7 + each * rows[0], 0.8 + max(each - 0.3, 1.45) * rows[1]
+    return 0.7 + each * wide, 0.8 + max(each - 0.3, 1.45) * narrow
 
 
 def _levels_sentence(model: str, kept: Sequence[VariantFacts], scores: dict[str, VariantScore]) -> str:
@@ -218,38 +171,20 @@ def rungs(view: View) -> Answer:
     places = [(one, level) for one, level in places if any(one.variant in mine for mine in scores.values())]
     if not places:
         return Missing("every variant has ordered levels.")
-    rows: list[tuple[str, list[Estimate | None]]] = [
-        ("original images", [result.acc_orig for result in models.values()])
-    ]
+    rows = [_bars("original images", [result.acc_orig for result in models.values()])]
     for one, level in places:
         name = f"{printable(one.variant)} {one.levels[level]:.3g}" if len(one.levels) > 1 else printable(one.variant)
         name += f" ({', '.join(_marks(one))})" if _marks(one) else ""
         cells = [mine[one.variant].levels[level].at if one.variant in mine else None for mine in scores.values()]
-        rows.append((name, cells))
+        rows.append(_bars(name, cells, is_pale=one.role == "control"))
     n_same = 1 + sum(one.role == "same" for one, _ in places)
-
-    def paint(figure: Any, is_narrow: bool) -> None:
-        axes = figure.subplots()
-        high = 0.8 / len(models)
-        for y, (_, cells) in enumerate(rows):
-            for place, cell in enumerate(cells):
-                if cell is None or not is_known(cell):
-                    continue
-                at = y - 0.4 + (place + 0.5) * high
-                pale = 0.35 if y >= n_same else 0.85
-                axes.barh(at, value_of(cell), height=high * 0.86, color=colour_of(place), alpha=pale, zorder=2,
-                          label=short(printable(list(models)[place]), 34) if y == 0 else None)  # fmt: skip
-                if cell.low is not None:
-                    axes.plot([cell.low, cell.high], [at, at], color=INK, linewidth=1, zorder=3)
-        names_on_y(axes, [name for name, _ in rows], limit=24 if is_narrow else 40)
-        if n_same < len(rows):
-            axes.axhline(n_same - 0.5, color=GREY, linewidth=0.8, linestyle=(0, (4, 3)))
-        axes.set_xlim(0, 1.02)
-        axes.set_xlabel("accuracy")
-        per_cent(axes, which="x")
-        if len(models) > 1:
-            handles, labels = axes.get_legend_handles_labels()
-            figure.legend(handles, labels, loc="outside upper left", ncols=1 if is_narrow else 3, borderaxespad=0.2)
+    paint = row_chart(
+        rows,
+        Scale(label="accuracy", low=0, high=1.02),
+        limits=(40, 24),
+        keys=model_keys(models, "s"),
+        rules=(n_same - 0.5,) if n_same < len(rows) else (),
+    )
 
     first, result = next(iter(models.items()))
     mine = scores[first]
@@ -271,6 +206,12 @@ def rungs(view: View) -> Answer:
     )
 
 
+def _bars(label: str, cells: Sequence[Estimate | None], *, is_pale: bool = False) -> ChartRow:
+    alpha = 0.35 if is_pale else 0.85
+    bars = [Bar(value=cell, colour=colour_of(place), alpha=alpha) for place, cell in enumerate(cells)]
+    return ChartRow(label=label, bars=bars)
+
+
 def _marks(one: VariantFacts) -> list[str]:
     return (["control"] if one.role == "control" else []) + (["estimated"] if one.estimated else [])
 
@@ -289,27 +230,20 @@ def means(view: View) -> Answer:
     first = next(one for one in view.variants.values() if one.role == "same")
     n_same = sum(one.role == "same" for one in view.variants.values())
 
-    def paint(figure: Any, is_narrow: bool) -> None:
-        left, right = figure.subplots(2, 1, sharey=True) if is_narrow else figure.subplots(1, 2, sharey=True)
-        for place, (name, one) in reversed(list(enumerate(models.items()))):
-            look = {"color": colour_of(place), "marker": marker_of(place), "markeredgecolor": "none"}
-            mean = [(row.level, row.at) for row in one.means or () if is_known(row.at)]
-            worst = [(_level_of(first, row.k), row.acc) for row in one.curve if is_known(row.acc)]
-            for axes, line in ((left, [(0.0, one.acc_orig), *mean]), (right, worst)):
-                bounds = [(x, found.low, found.high) for x, found in line if found.low is not None]
-                if len(models) <= 3 and len(bounds) > 1:
-                    axes.fill_between(*zip(*bounds, strict=True), color=colour_of(place), alpha=0.11, linewidth=0)
-                axes.plot([x for x, _ in line], [value_of(found) for _, found in line], **look,
-                          label=short(printable(name), 34))  # fmt: skip
-        titles = ((left, f"mean over {n_same}, at the level"), (right, f"worst of {n_same}, up to the level"))
-        for axes, title in titles:
-            axes.set_title(title)
-            axes.set_xlabel(f"{scale(first)}; 0: original images")
-            axes.set_xticks([0.0, *first.levels], ["0", *(level_number(first, level) for level in first.levels)])
-            axes.set_ylim(-0.02, 1.02)
-            per_cent(axes)
-        legend_below(left, is_narrow=is_narrow)
+    mean = lines_of(models, lambda one: [(0.0, one.acc_orig), *((row.level, row.at) for row in one.means or ())])
+    worst = lines_of(models, lambda one: ((_level_of(first, row.k), row.acc) for row in one.curve))
 
+    def drawn(lines: Sequence[Series], axes: Any) -> None:
+        put_lines(axes, lines, is_small=True)
+        axes.set_xticks([0.0, *first.levels], ["0", *(level_number(first, level) for level in first.levels)])
+        axes.set_ylim(-0.02, 1.02)
+        set_unit(axes)
+
+    titles = (f"mean over {n_same}, at the level", mean), (f"worst of {n_same}, up to the level", worst)
+    panels = [
+        Panel(title=title, paint=partial(drawn, lines), xlabel=f"{scale(first)}; 0: original images")
+        for title, lines in titles
+    ]
     name, one = next(iter(models.items()))
     top = max(one.means or (), key=lambda row: row.level)
     where = level_text(first, top.level)
@@ -319,7 +253,7 @@ def means(view: View) -> Answer:
         sentence=text + view.drawn_text(view.classifiers),
         how="In the mean, every variant has the same weight, as in ImageNet-C before normalisation. In the worst case, "
         "an image counts only if the model is right under every variant and at every level so far.",
-        paint=paint,
+        paint=small_multiples(panels, (2, 1)),
         inches=(3.6, 6.0),
     )
 
@@ -341,23 +275,23 @@ def survival(view: View) -> Answer:
         score.variant: score for model in view.classifiers.values() for score in model.variants or () if score.is_target
     }
 
-    def panel(place: int) -> Panel:
-        one = searches[place]
+    def panel(one: Search) -> Panel:
+        score, facts = targets.get(one.variant), view.variants[one.variant]
+        alive = _measured((row.level, row.alive) for row in one.levels)
+        lines = [line_through("nothing found so far", 0, alive)]
+        if score is not None:
+            upto = _measured((row.level, row.upto) for row in score.levels)
+            lines.append(line_through("target right, reloaded", 1, upto, dashed="D"))
 
         def paint(axes: Any) -> None:
-            score = targets.get(one.variant)
-            _line(axes, [(row.level, row.alive) for row in one.levels], RIGHT, "o", "nothing found so far")
-            if score is not None:
-                _line(axes, [(row.level, row.upto) for row in score.levels], WRONG, "D", "target right, reloaded",
-                      dashed=True)  # fmt: skip
+            put_lines(axes, lines, is_small=True)
             if is_known(one.median):
                 axes.axvline(value_of(one.median), color=MUTED, linewidth=0.9, linestyle=(0, (2, 2)), zorder=1)
-            _ticks(axes, view.variants[one.variant])
+            _ticks(axes, facts)
 
-        return paint
+        return Panel(title=printable(one.variant), paint=paint, xlabel=_scale(facts))
 
-    shown = range(min(len(searches), MOST_PANELS))
-    facts = [view.variants[one.variant] for one in searches]
+    panels = [panel(one) for one in searches[:MOST_PANELS]]
     parts = []
     for one in searches[:3]:
         ran = plain_number(one.found + one.censored)
@@ -370,10 +304,8 @@ def survival(view: View) -> Answer:
         how="Solid: share of images without a finding so far (Kaplan–Meier). A search without a finding is censored at "
         "the distance it tried. Dotted: the median. Dashed, if the target is in this run: its accuracy on the stored "
         "images, where a wrong original counts as wrong.",
-        paint=_sheet(
-            [panel(place) for place in shown], [one.variant for one in searches], [_scale(one) for one in facts]
-        ),
-        inches=_sheet_inches(len(shown)),
+        paint=small_multiples(panels, _columns(len(panels))),
+        inches=_sheet_inches(len(panels)),
     )
 
 
@@ -410,35 +342,25 @@ def _size(row: Contrast) -> float:
     return abs(math.log(value)) if row.form == "ratio" and value > 0 else abs(value)
 
 
-def _contrast_chart(view: View, rows: Sequence[Contrast], *, ratio: bool) -> Callable[[Any, bool], None]:
-    def paint(figure: Any, is_narrow: bool) -> None:
-        axes = figure.subplots()
-        axes.axvline(1 if ratio else 0, color=GREY, linewidth=1, zorder=1)
-        for y, row in enumerate(rows):
-            real = is_sure(row)
-            whisker(axes, y, row.value, RIGHT if real else GREY, marker="o" if real else "d")
-        sign = "÷" if ratio else "−"
-        limit = 15 if is_narrow else 26
-        names = []
-        for row in rows:
-            name = f"{short(side(view, row.a), limit)} {sign} {short(side(view, row.b), limit)}"
-            names.append(
-                name + (f"{chr(10) if is_narrow else ', '}{short(printable(row.held), 24)}" if row.held else "")
+def _contrast_chart(view: View, rows: Sequence[Contrast], *, ratio: bool) -> Paint:
+    chart = []
+    for row in rows:
+        wide, narrow = (
+            f" {'÷' if ratio else '−'} ".join(short(side(view, one), limit) for one in (row.a, row.b))
+            for limit in (26, 15)
+        )
+        held = short(printable(row.held), 24) if row.held else ""
+        chart.append(
+            ChartRow(
+                label=f"{wide}, {held}" if held else wide,
+                narrow=(narrow, held) if held else narrow,
+                marks=(sure_mark(row.value, is_sure(row)),),
             )
-        axes.set_yticks(range(len(rows)), names)
-        axes.tick_params(axis="y", labelcolor=INK)
-        axes.set_ylim(len(rows) - 0.5, -0.5)
-        axes.grid(visible=False, axis="y")
-        axes.grid(visible=True, axis="x")
-        axes.spines["left"].set_visible(False)
-        if ratio:
-            axes.set_xlim(left=0)
-            axes.set_xlabel("first ÷ second")
-        else:
-            axes.set_xlabel("first − second, points")
-            in_points(axes)
-
-    return paint
+        )
+    scale = Scale(label="first ÷ second", unit="", low=0, zero=1)
+    return row_chart(
+        chart, scale if ratio else Scale(label="first − second, points", unit="points", zero=0), limits=(80, 34)
+    )
 
 
 contrasts_variants = question("contrasts_variants", "Which variants differ?")(partial(_contrasts, "variants"))

@@ -297,11 +297,13 @@ class VariantPlan:
             curve = kaplan_meier(sets.reach[mine], is_finding, self.cluster[mine], interval=self.options.interval)
             out.append(
                 ClassSearch(
-                    label=space.ids[label], name=space.names[label], searched=int(mine.sum()),
+                    label=space.ids[label],
+                    name=space.names[label],
+                    searched=int(mine.sum()),
                     found=int(is_finding.sum()),
                     median=median_of(curve),
                 )
-            )  # fmt: skip
+            )
         return tuple(out)
 
 

@@ -9,7 +9,6 @@ from strobe.analyses.results import Results
 from strobe.analyses.scoring import Collector, ScorableModel, Scoring
 from strobe.core.answers import Answers, ClassAnswers
 from strobe.core.tasks import Task
-from strobe.formats.ladder_table import read_ladder
 from strobe.report.drawing import FigureSpec
 from strobe.report.figures_classes import detection_class, per_class
 from strobe.report.study import Chapter, PageInput, SectionFigures, Study
@@ -147,8 +146,12 @@ class VariantScores(Collector):
     def __init__(self, scoring: Scoring) -> None:
         super().__init__()
         dataset = scoring.dataset
-        pictures = read_ladder(scoring.path) if is_ladder(dataset.variants) else None
-        areas = {one.picture: one.area_share for one in pictures or () if one.area_share is not None}
+        areas = {}
+        if is_ladder(dataset.variants):
+            from strobe.formats.ladder_table import read_ladder
+
+            pictures = read_ladder(scoring.path) or ()
+            areas = {one.picture: one.area_share for one in pictures if one.area_share is not None}
         self._scores = ByVariant(dataset.labelled_sets(), scoring.options, areas=areas)
         self._has_added = False
 

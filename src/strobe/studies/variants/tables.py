@@ -7,8 +7,8 @@ from strobe.analyses.model_results import ClassificationResult
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate
 from strobe.report import wording
-from strobe.report.rows import Row, Table, as_row, each
-from strobe.report.view import Lines, View
+from strobe.report.tables import as_row, each
+from strobe.report.view import Lines, Row, Table, View
 from strobe.report.wording import called, level_number, level_text, scale, with_interval
 from strobe.studies.background.words import ladder
 from strobe.studies.variants.records import PreservedResults, VariantFacts, VariantScore
@@ -224,13 +224,18 @@ def heat(view: View) -> list[list[HeatTable]]:
                     scale=name,
                     levels=tuple(level_number(variants[0], level) for level in levels),
                     rows=tuple(
-                        (printable(one.variant), one.role == "control", scores[one.variant].acc_orig,
-                         tuple(level.at for level in scores[one.variant].levels))
-                        for one in variants if one.variant in scores
+                        (
+                            printable(one.variant),
+                            one.role == "control",
+                            scores[one.variant].acc_orig,
+                            tuple(level.at for level in scores[one.variant].levels),
+                        )
+                        for one in variants
+                        if one.variant in scores
                     ),
                     mean=tuple(means[level] for level in levels) if all(level in means for level in levels) else None,
                 )
-            )  # fmt: skip
+            )
         out.append(tables)
     return out
 

@@ -170,10 +170,14 @@ def contrasts(view: View) -> list[ContrastTable]:
             real = [contrast_text(view, one) for one in rows if is_sure(one)]
             out.append(
                 ContrastTable(
-                    kind=kind, title=title, rows=rows[:MOST_CONTRASTS], real=real, n=len(rows),
+                    kind=kind,
+                    title=title,
+                    rows=rows[:MOST_CONTRASTS],
+                    real=real,
+                    n=len(rows),
                     left_out=max(len(rows) - MOST_CONTRASTS, 0),
                 )
-            )  # fmt: skip
+            )
     return out
 
 

@@ -1,0 +1,139 @@
+"""How models run: the options of `strobe predict` and `strobe eval`, which are also `strobe.Running` in Python."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, cast
+
+from strobe.core.errors import StrobeError, expect
+from strobe.core.options import documented, option
+
+if TYPE_CHECKING:
+    from strobe.core.ports import Progress
+    from strobe.engine.prediction import PredictOptions
+    from strobe.models.options import LoadOptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutorOptions:
+    """Where work runs: `local`, or `ray` at an address. Without an address, Ray runs at RAY_ADDRESS, else on the
+    cluster that `ray start` joined this machine to, else locally.
+
+    `actors` is the largest number of actors, None for as many as fit. Each actor has `cores` and `gpus`. The number of
+    `gpus` may be a fraction.
+    """
+
+    name: Literal["local", "ray"] = "local"
+    address: str | None = None
+    actors: int | None = None
+    cores: int | None = None
+    gpus: float | None = None
+
+    def __post_init__(self) -> None:
+        of_ray = {"<<actors>>": self.actors, "<<actor_cores>>": self.cores, "<<actor_gpus>>": self.gpus}
+        given = next((flag for flag, value in of_ray.items() if value is not None), None)
+        if self.name == "local" and given is not None:
+            raise StrobeError(f"{given} only works with <<engine=ray>>")
+        expect(self.actors is None or 1 <= self.actors <= 10_000, "actors", "1–10,000", self.actors)
+        expect(self.cores is None or 1 <= self.cores <= 10_000, "actor cores", "1–10,000", self.cores)
+        part_or_whole = not self.gpus or 1e-4 <= self.gpus <= 1 or (self.gpus > 1 and float(self.gpus).is_integer())
+        expect(part_or_whole, "actor gpus", "a fraction of one GPU (at least 0.0001), or an integer", self.gpus)
+
+    @classmethod
+    def of(
+        cls, text: str, *, actors: int | None = None, cores: int | None = None, gpus: float | None = None
+    ) -> "ExecutorOptions":
+        """Parse local, ray or ray=ADDRESS.
+
+        >>> ExecutorOptions.of("ray=10.0.0.1:6379").address
+        '10.0.0.1:6379'
+        """
+        name, mark, address = text.partition("=")
+        known = name == "ray" or (name == "local" and not mark)
+        expect(known and bool(mark) == bool(address), "engine", "local, ray or ray=ADDRESS", text)
+        return cls(
+            name=cast(Literal["local", "ray"], name), address=address or None, actors=actors, cores=cores, gpus=gpus
+        )
+
+
+@documented
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """How models run. Each field is the command-line option of the same name (see `strobe predict --help-all`).
+
+    `settings` is the file of `--model-settings`.
+
+    >>> import strobe
+    >>> running = strobe.Running(device="cpu", batch_size=8, offline=True)
+    >>> running.device, running.precision
+    ('cpu', 'auto')
+    """
+
+    device: str = option("auto", "auto, cpu, cuda, cuda:1 or mps.")
+    batch_size: int | None = option(None, "Images per batch. Default: chosen by the model's size.", least=1)
+    precision: Literal["auto", "float32", "bfloat16", "float16"] = option(
+        "auto", "auto is float32. bfloat16 is faster on CUDA and changes some answers."
+    )
+    image_size: int | None = option(None, "Input size in pixels. Default: the model's own.", least=8, most=8192)
+    settings: Path | None = option(
+        None,
+        "Normalisation, resizing and classes of an ONNX file; classes for timm, torchvision and hf.",
+        flag="--model-settings",
+        metavar="JSON",
+    )
+    workers: int | None = option(
+        None, "Decoding threads, or processes if models run on a GPU. Default: one per core.", least=1, most=256
+    )
+    merge: Literal["max", "mean", "sum"] = option(
+        "max", "How several model classes become one: largest score, mean score, or log of the summed probabilities."
+    )
+    decode: Literal["cpu", "device"] = option(
+        "cpu", "device: also decode JPEGs on the CUDA GPU. Pixels may differ by one level. Cached separately."
+    )
+    models_at_once: int = option(8, "Models in memory at the same time. A frame is read once for all of them.", least=1)
+    backend: Literal["torch", "onnxruntime"] = option(
+        "torch", "Runtime of torch classifiers on a CPU. onnxruntime is faster. Cached separately."
+    )
+    compile: bool = option(
+        False,
+        "Compile classifiers with torch first (ResNet-50 on an H200: 11 to 18 s). Pays off above about a million "
+        "frames on CUDA; a note reports the measured number. Cached separately.",
+    )
+    stop_early: bool = option(
+        False,
+        "For classifiers: stop a set at its first wrong frame. acc_orig, acc_pmk and drop stay the same and need fewer "
+        "frames. Figures that need every frame are omitted.",
+    )
+    deterministic: bool = option(False, "Give bit-identical results in every run on one machine. Slower on a GPU.")
+    trust: bool = option(False, "Load weights that may run code. Only for files you trust.")
+    offline: bool = option(False, "Download nothing.")
+    retry_errors: bool = option(False, "Retry frames that could not be read before.")
+    engine: str = option(
+        "local",
+        "Where the work runs: this machine, or a Ray cluster whose nodes share the folders. Without an address, ray "
+        "uses RAY_ADDRESS, else this node's cluster, else a new local Ray. A note names it.",
+        metavar="local|ray[=ADDRESS]",
+    )
+    actors: int | None = option(None, "Largest number of Ray workers. Default: as many as fit.", least=1)
+    actor_cores: int | None = option(None, "Cores per worker. Default: 4, or its GPU's share of the cores.", least=1)
+    actor_gpus: float | None = option(None, "GPUs per worker. With 0.5, two workers share a GPU. Default: 1.", least=0)
+
+    def loading(self, progress: "Progress | None" = None) -> "LoadOptions":
+        """Return the options for loading models."""
+        from strobe.models.options import LoadOptions
+
+        names = ("device", "batch_size", "precision", "image_size", "settings", "deterministic", "trust", "offline")
+        more = {name: getattr(self, name) for name in (*names, "backend", "compile")}
+        return LoadOptions(progress=progress, **more)
+
+    def executor(self) -> ExecutorOptions:
+        """Return where the work runs."""
+
+        return ExecutorOptions.of(self.engine, actors=self.actors, cores=self.actor_cores, gpus=self.actor_gpus)
+
+    def options(self, progress: "Progress | None" = None) -> "PredictOptions":
+        """Return the options as the record that the workflows take. `progress` reports slow loading."""
+        from strobe.engine.prediction import PredictOptions
+
+        names = ("merge", "workers", "decode", "models_at_once", "stop_early", "retry_errors")
+        more = {name: getattr(self, name) for name in names}
+        return PredictOptions(load=self.loading(progress), engine=self.executor(), **more)

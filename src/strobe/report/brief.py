@@ -1,0 +1,120 @@
+"""The brief at the start of a printed report: what was found and what to do, on two pages."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from strobe.core.errors import printable
+from strobe.core.tasks import Task
+from strobe.report.drawing import Figure
+from strobe.report.headline import HeadlineTable, few_videos, headline
+from strobe.report.view import View
+from strobe.report.wording import better_first, is_known, is_sure, percent
+
+MOST_MODELS = 8
+"""The largest number of models in the brief's table. The appendix has all of them."""
+MOST_STEPS = 4
+_FIGURES = 2
+_METHODS = {"causal": "averaging the scores of the last {n:g} frames", "ema": "exponential averaging over past frames"}
+"""The ways of smoothing that use no later frame, in words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Brief:
+    """The content of the brief: its table, what to do next, its figures and its examples.
+
+    `table` is None if no set has a label. `n_more` models are only in the appendix. `paper` is the name of the paper
+    size in CSS.
+    """
+
+    table: HeadlineTable | None
+    names: Sequence[str]
+    n_more: int
+    steps: Sequence[str]
+    figures: Sequence[Figure]
+    examples: Sequence[Mapping[str, object]]
+    paper: str
+
+
+def brief(
+    view: View,
+    figures: Mapping[str, list[list[Figure]]],
+    examples: Sequence[Mapping[str, object]],
+    *,
+    paper: str,
+) -> Brief:
+    """Return the brief of these results. Its figures are the first two of the page."""
+    task = next((task for task in Task if view.of(task)), None)
+    table = None if task is None else headline(view, task)
+    names = [] if table is None else list(table.models)[:MOST_MODELS]
+    drawn = [group[0] for groups in figures.values() for group in groups if group[0].drawing is not None]
+    return Brief(
+        table=table,
+        names=names,
+        n_more=0 if table is None else len(table.models) - len(names),
+        steps=next_steps(view)[:MOST_STEPS],
+        figures=drawn[:_FIGURES],
+        examples=examples,
+        paper=paper,
+    )
+
+
+def next_steps(view: View) -> list[str]:
+    """Return what to do about these results, the most important step first. Each step gives its reason."""
+    steps = [_which_model(view), _smoothing(view), _weakest_class(view), _review(view), _more_videos(view)]
+    if not view.results.models and view.results.flicker is not None:
+        steps.append(
+            "Label some sets to learn how often the model is right: flicker only shows how often its answer changes."
+        )
+    return [step for step in steps if step]
+
+
+def _which_model(view: View) -> str:
+    metrics = ("acc_pmk", "map_pmk", "flicker")
+    rows = [row for row in view.results.comparison if row.metric in metrics]
+    if not rows:
+        return ""
+    best = view.ranked[0] if view.ranked else None
+    sure = [better_first(row) for row in rows if is_sure(row)]
+    if first := next((row for row in sure if best is None or row.a == best), None):
+        return f"Prefer {printable(first.a)}. {view.words.say(first.sentence, names=(first.a, first.b))}"
+    return "Do not choose between these models by robustness: no difference between them is significant."
+
+
+def _smoothing(view: View) -> str:
+    """Return the gain of the best smoothing without later frames, if it is beyond the best classifier's interval."""
+    name, model = next(iter(view.classifiers.items()), ("", None))
+    if model is None or view.variants or not is_known(model.acc_pmk):
+        return ""
+    known = [
+        one for one in model.smoothing if one.method in _METHODS and is_known(one.acc_pmk) and one.delay_frames > 0
+    ]
+    best = max(known, key=lambda one: one.acc_pmk.value or 0.0, default=None)
+    high = model.acc_pmk.high
+    if best is None or high is None or (best.acc_pmk.value or 0.0) <= high:
+        return ""
+    how = _METHODS[best.method].format(n=best.parameter + 1)
+    gain = f"from {percent(model.acc_pmk)} to {percent(best.acc_pmk)}"
+    return f"Smooth the answers of {printable(name)} over time: {how} raises acc_pmk {gain}."
+
+
+def _weakest_class(view: View) -> str:
+    """Return the class with the largest drop among those with at least ten sets."""
+    name, model = next(iter(view.classifiers.items()), ("", None))
+    if model is None or view.variants:
+        return ""
+    known = [one for one in model.per_class if one.acc_orig.n >= 10 and one.drop.value]
+    worst = max(known, key=lambda one: one.drop.value or 0.0, default=None)
+    if worst is None or len(known) < 2:
+        return ""
+    text = f"{percent(worst.acc_orig)} to {percent(worst.acc_pmk)} (n = {worst.acc_orig.n})"
+    return f"Collect training video of “{printable(worst.name)}”: {printable(name)} falls there from {text}."
+
+
+def _review(view: View) -> str:
+    if view.results.dataset.reviewed != "none" or not view.words.is_video or view.words.is_still:
+        return ""
+    return "Let people confirm that the frames of a set look the same (strobe review serve): nobody has done so yet."
+
+
+def _more_videos(view: View) -> str:
+    return "Add videos: the results rest on few of them, so the intervals are unreliable." if few_videos(view) else ""

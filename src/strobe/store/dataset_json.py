@@ -1,0 +1,126 @@
+"""Read and write dataset.json, the description of a dataset folder. It contains a digest of its own content."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from strobe.core.dataset import DatasetInfo
+from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, expect, printable
+from strobe.core.files import inside, read_json
+from strobe.core.labels import LabelSpace
+from strobe.core.people import GROWING
+
+SCHEMA = 2
+"""The newest folder format this version reads. It writes format 1 if that suffices."""
+
+
+def read_info(folder: Path) -> tuple[DatasetInfo, dict[str, str], int, tuple[str, str] | None]:
+    """Return the content of dataset.json, the tables' hashes, the format, and the recorded digests.
+
+    There is one digest of the dataset and one of its frames; None if the file records none.
+    """
+    path = folder / "dataset.json"
+    if folder.is_file():
+        raise StrobeError(
+            f"{printable(folder)} is a file, not a dataset folder; give the folder that holds dataset.json"
+        )
+    if not folder.is_dir():
+        raise StrobeError(f"no such dataset folder: {printable(folder)}")
+    if not path.is_file():
+        raise StrobeError(
+            f"{printable(folder)} is not a dataset folder, because it has no dataset.json; "
+            "make one with strobe build, simulate or import"
+        )
+    data = read_json(inside(folder, path.name))
+    if not isinstance(data, dict):
+        raise InvalidFile(path, "expected a JSON object")
+    schema = data.get("schema")
+    if not isinstance(schema, int):
+        raise InvalidFile(path, "no schema number", where="schema")
+    if schema > SCHEMA:
+        raise InvalidFile(
+            path,
+            f"format {schema} is newer than this version of strobe supports ({SCHEMA})",
+            where="schema",
+            hint="upgrade strobe",
+        )
+    for name, kind in (("name", str), ("provenance", dict), ("files", dict), ("licence", str)):
+        if name in data and not isinstance(data[name], kind):
+            raise InvalidFile(path, f"expected {'text' if kind is str else 'an object'}", where=name)
+    try:
+        label_space, k = LabelSpace.from_json(data["label_space"]), data["k"]
+        fine = isinstance(k, int | float) and 0 <= k < 2**31 and k == int(k)
+        expect(fine, "dataset.k", "a whole number >= 0", k)
+        info = DatasetInfo(
+            name=data["name"],
+            version=str(data.get("version", "1")),
+            axis=data["axis"],
+            k=int(k),
+            label_space=label_space,
+            label_source=data["label_source"],
+            reviewed=data.get("reviewed", "none"),
+            licence=data.get("licence", ""),
+            provenance=data.get("provenance", {}),
+            combine=data.get("combine", "each") if schema > 1 else "each",
+            unreviewed=data.get("unreviewed", "exclude"),
+        )
+    except KeyError as error:
+        raise InvalidFile(path, f"the field {error} is missing") from error
+    except (InvalidValue, TypeError, ValueError) as error:
+        raise InvalidFile(path, str(error)) from error
+    return info, dict(data.get("files", {})), schema, _recorded(path, data)
+
+
+def _recorded(path: Path, data: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Return the digests in `checked`, or None without `checked`.
+
+    Raises InvalidFile if anything in dataset.json was changed after it was written.
+    """
+    checked = data.get("checked")
+    if checked is None:
+        return None
+    rest = {key: value for key, value in data.items() if key != "checked"}
+    if isinstance(checked, dict):
+        digests = {key: checked.get(key) for key in ("digest", "frames_digest")}
+        # Earlier versions of strobe left the two digests themselves out.
+        known = digest_of_json({**rest, "checked": digests}), digest_of_json(rest)
+        if all(isinstance(one, str) for one in digests.values()) and checked.get("of") in known:
+            return cast("tuple[str, str]", tuple(digests.values()))
+    raise InvalidFile(
+        path,
+        "its content differs from the digest in it",
+        hint='it is damaged or was edited; make the dataset again, or remove "checked" to use it as it is',
+    )
+
+
+def write_info(
+    path: Path, info: DatasetInfo, files: Mapping[str, str], schema: int, *, digests: tuple[str, str] | None
+) -> None:
+    """Write dataset.json. `digests` are those of the dataset and of its frames, if the content was checked."""
+    content = {
+        "schema": schema,
+        "name": info.name,
+        "version": info.version,
+        "axis": info.axis,
+        "k": info.k,
+        **({"combine": info.combine} if schema > 1 else {}),
+        "label_source": info.label_source,
+        "reviewed": info.reviewed,
+        **({"unreviewed": info.unreviewed} if info.unreviewed != "exclude" else {}),
+        "licence": info.licence,
+        "provenance": dict(info.provenance),
+        # People's answers are not listed: every new answer changes their files, and the folder must stay readable.
+        "files": {name: digest for name, digest in files.items() if name.removesuffix(".parquet") not in GROWING},
+        "label_space": info.label_space.to_json(),
+    }
+    if digests is not None:
+        checked = {"digest": digests[0], "frames_digest": digests[1]}
+        content["checked"] = {"of": digest_of_json({**content, "checked": checked}), **checked}
+    path.write_text(json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def digest_of_json(content: Mapping[str, Any]) -> str:
+    """Return a digest of JSON content, whatever the order of its keys."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,134 @@
+"""Find runs and datasets under the given places, and tell whether a run is going on."""
+
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from strobe.core.errors import StrobeError, printable
+from strobe.core.files import hold, matching, release
+from strobe.core.locks import LOCK
+from strobe.core.names import short_names
+from strobe.store.dataset_folder import is_dataset
+from strobe.store.run_folder import Run
+
+DEPTH = 5
+"""How many folders deep runs are searched."""
+
+RunState = Literal["running", "killed", "stopped", "predicted", "scored"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundPlaces:
+    """The runs and datasets of a viewer, without the paths of this machine in their names."""
+
+    runs: dict[str, Path]
+    datasets: dict[str, Path]
+    run_names: dict[str, str]
+
+
+def place_id(path: Path) -> str:
+    """Return the opaque id of a folder, the same at every start."""
+    return hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]
+
+
+def find_places(places: Sequence[Path]) -> FoundPlaces:
+    """Return every run and dataset under these folders. Raise StrobeError if there is none."""
+    runs: dict[str, Path] = {}
+    datasets: dict[str, Path] = {}
+    for place in places:
+        if not place.is_dir():
+            raise StrobeError(
+                f"no such folder: {printable(place)}; pass runs, datasets, or a folder that contains them"
+            )
+        for path in _folders(place, DEPTH):
+            if is_dataset(path):
+                datasets.setdefault(place_id(path), path)
+            else:
+                runs.setdefault(place_id(path), path)
+    if not runs and not datasets:
+        shown = ", ".join(printable(place) for place in places)
+        raise StrobeError(f"no run and no dataset found in {shown}; make a run with strobe eval")
+    names = short_names([str(path.resolve()) for path in runs.values()])
+    return FoundPlaces(runs=runs, datasets=datasets, run_names=dict(zip(runs, names, strict=True)))
+
+
+def _folders(place: Path, depth: int) -> Iterator[Path]:
+    """Yield the runs and datasets in a folder. They are not searched further; links and hidden folders are skipped."""
+    if is_dataset(place) or (place / "run.json").is_file():
+        yield place
+        return
+    if depth == 0:
+        return
+    try:
+        entries = sorted(os.scandir(place), key=lambda entry: entry.name)
+    except OSError:  # a folder of somebody else
+        return
+    for entry in entries:
+        if entry.is_dir(follow_symlinks=False) and not entry.name.startswith("."):
+            yield from _folders(Path(entry.path), depth - 1)
+
+
+def lock_state(folder: Path) -> Literal["free", "held", "left"]:
+    """Return whether a process writes to the folder now (`held`), or was killed while it wrote (`left`)."""
+    path = folder / LOCK
+    try:
+        handle = os.open(path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    except FileNotFoundError:
+        return "free"
+    except OSError:  # it belongs to somebody else, so it cannot be tried
+        return "held"
+    try:
+        hold(handle, wait=False)
+    except OSError:
+        return "held"
+    else:
+        release(handle)
+        return "left"
+    finally:
+        os.close(handle)
+
+
+def state_of(run: Path, *, complete: bool) -> RunState:
+    """Return the state of a run. `complete` is whether every model answered every frame of the sets."""
+    lock = lock_state(run)
+    if lock == "held":
+        return "running"
+    if is_current(run):
+        return "scored"
+    if lock == "left":
+        return "killed"
+    return "predicted" if complete else "stopped"
+
+
+def is_current(run: Path) -> bool:
+    """Return whether the results are newer than all predictions."""
+    results = run / "results.json"
+    try:
+        return results.is_file() and results.stat().st_mtime_ns >= newest(run)
+    except OSError:
+        return False
+
+
+def newest(run: Path) -> int:
+    """Return when the newest predictions of a run were written, in nanoseconds; 0 without predictions."""
+    paths = matching(run, "predictions/*/*.parquet") + matching(run, "external/*.parquet")
+    return max((path.stat().st_mtime_ns for path in paths if path.exists()), default=0)
+
+
+def signature(run: Path) -> tuple[int, int, int]:
+    """Return numbers that change when the predictions or results of a run change."""
+    paths = matching(run, "predictions/*/*.parquet") + matching(run, "external/*.parquet")
+    stamp = max((path.stat().st_mtime_ns for path in paths if path.exists()), default=0)
+    results = run / "results.json"
+    return len(paths), stamp, results.stat().st_mtime_ns if results.is_file() else 0
+
+
+def dataset_of_run(run: Path) -> Path:
+    """Return the folder of a run's dataset. Raise StrobeError if the run or its dataset cannot be found."""
+    path = Run(run).dataset_path
+    if not is_dataset(path):
+        raise StrobeError(f"the dataset of {printable(run.name)} was moved; pass it to strobe view, too")
+    return path
