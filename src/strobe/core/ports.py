@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from strobe.core.answers import Answers
 from strobe.core.generators import GeneratorSpec
 from strobe.core.records import Detections, ModelSpec
+from strobe.core.remote import Reply, RequestLimits
 
 Image = NDArray[np.uint8]
 """An RGB image, (height, width, 3), 8 bits per channel, upright."""
@@ -137,6 +138,23 @@ class Detector(Model, Protocol):
 
     def forward(self, prepared: Sequence[Any]) -> list[Detections]:
         """Return the detections in each image, highest score first."""
+
+
+@runtime_checkable
+class RemoteModel(Model, Protocol):
+    """A model behind an address. The engine sends its requests, waits, retries and stores each answer on arrival."""
+
+    @property
+    def limits(self) -> RequestLimits:
+        """How the service may be asked."""
+
+    def ask(self, prepared: Sequence[Any], *, sources: Sequence[str], attempt: int = 0) -> Reply:
+        """Send one request with these images, at most `spec.batch_size`, and return its answers. Thread-safe.
+
+        `sources` has the video or photo of each image: whatever a model draws at random, such as the order of choices,
+        it draws per source, so that all frames of a set get the same question. `attempt` counts the times that a
+        frame is asked on purpose (`--repeat`); the question stays the same. Raises RequestFailed, and never retries.
+        """
 
 
 class FrameSource(Protocol):
