@@ -16,13 +16,19 @@ from strobe.analyses.voting import ReviewResults
 from strobe.core.arrays import Ints
 from strobe.core.codec import LEFT_OUT, Count, Rule, json_schema
 from strobe.core.dataset import Dataset
-from strobe.core.derivation import unreviewed
 from strobe.core.estimate import Missing
+from strobe.core.records import Unreviewed
 from strobe.studies.people.records import DrawnResults, PeopleResults
 from strobe.studies.temporal.records import OffsetError, Trend
 from strobe.studies.trainings.records import Trainings
 from strobe.studies.unlabelled.records import FlickerResults, LabelSample
 from strobe.studies.variants.records import Contrast, PreservedResults, Search, VariantFacts
+
+
+def unreviewed(dataset: Dataset) -> Unreviewed:
+    """Count the unvoted pairs of the sets that a reviewed dataset still has."""
+    found = [dataset.unseen[name] for name in dataset.sets.set_id.tolist() if name in dataset.unseen]
+    return Unreviewed(pairs=sum(one.pairs for one in found), sets=sum(one.sets for one in found))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

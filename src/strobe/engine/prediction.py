@@ -156,8 +156,8 @@ def run_requested(
         raise StrobeError(
             "<<engine=ray>>: other machines cannot access frames that a program passes; save the dataset to a folder"
         )
-    detectors = Detectors(dataset, run, models, stage=stage)
-    singles = [*(model for model in models if model.view is None), *detectors.helpers]
+    detectors = None if boxed is None else Detectors(dataset, run, models, stage=stage)
+    singles = [*(model for model in models if model.view is None), *(detectors.helpers if detectors else ())]
     with run.predicting() as held, away(options.engine, options.load.device, progress, held=held) as cluster:
         decoding = {one.settings.decode or options.decode for one in models}
         if "device" in decoding and (cluster is None or cluster.device != "cuda"):
@@ -171,12 +171,8 @@ def run_requested(
         if singles or any(isinstance(model.view, CropView) for model in models):
             work.source = source or frame_source(dataset)
         outcome_of = {outcome.name: outcome for outcome in work.run(singles)}
-        for view in dict.fromkeys(model.view.seen for model in models if isinstance(model.view, CropView)):
-            same = [model for model in models if isinstance(model.view, CropView) and model.view.seen == view]
-            outcome_of |= {done.name: done for done in work.run_cropped(same, detectors, outcome_of)}
-        for model in models:
-            if isinstance(model.view, BoxesView):
-                outcome_of[model.name] = work.derive(model, model.view, detectors, outcome_of)
+        if detectors is not None:
+            outcome_of |= work.run_views(models, detectors, outcome_of)
         outcomes = [outcome_of[model.name] for model in models]
         _commit(run, dataset, outcomes, asked=asked_for or [model.name for model in models])
     return outcomes
@@ -229,6 +225,19 @@ class _Work:
                 some = [one for one in part if (one.settings.decode or self._options.decode) == decode]
                 for start in range(0, len(some), at_once):
                     yield from self._run_group(some[start : start + at_once], crops, outside, cluster, decode)
+
+    def run_views(
+        self, models: Sequence[RequestedModel], detectors: Detectors, outcomes: Mapping[str, PredictOutcome]
+    ) -> dict[str, PredictOutcome]:
+        """Run the models that use boxes: first crops, then models whose answers are derived. Return all outcomes."""
+        found = dict(outcomes)
+        for view in dict.fromkeys(model.view.seen for model in models if isinstance(model.view, CropView)):
+            same = [model for model in models if isinstance(model.view, CropView) and model.view.seen == view]
+            found |= {done.name: done for done in self.run_cropped(same, detectors, found)}
+        for model in models:
+            if isinstance(model.view, BoxesView):
+                found[model.name] = self.derive(model, model.view, detectors, found)
+        return found
 
     def run_cropped(
         self, models: Sequence[RequestedModel], detectors: Detectors, outcomes: Mapping[str, PredictOutcome]
