@@ -31,7 +31,7 @@ from strobe.core.ports import EncodedClassifier, Image, Preparation
 from strobe.core.records import ModelSpec
 from strobe.models.options import LoadOptions, ModelName, require_file
 from strobe.models.own_files import MODULE, OPENED_BY_LIBRARIES, OwnImports, Watch, named_beside, watching
-from strobe.models.plan import AsDecoded
+from strobe.models.plan import FunctionModel
 from strobe.models.travel import pack, unpack
 
 _LOADING = threading.RLock()  # stdout is shared by all threads, and a factory may load another plugin
@@ -217,22 +217,12 @@ def _line(error: BaseException, path: Path) -> int | None:
     return lines[-1] if lines else None
 
 
-class FunctionClassifier:
+class FunctionClassifier(FunctionModel):
     """A plain function of images, behind the Classifier port."""
-
-    device, lanes, preparation = "cpu", 1, AsDecoded()
 
     def __init__(self, function: Callable[[list[Image]], Any], spec: ModelSpec) -> None:
         self.spec = spec
         self._function = function
-
-    def prepare(self, image: Image) -> Image:
-        """Return the image unchanged, because the function does its own preprocessing."""
-        return image
-
-    def prepare_input(self, image: Image) -> Image:
-        """Return the image unchanged."""
-        return image
 
     def forward(self, prepared: Sequence[Any]) -> NDArray[np.float32]:
         """Return the function's output as an array."""
