@@ -31,7 +31,7 @@ from strobe.core.ports import EncodedClassifier, Image, Preparation
 from strobe.core.records import ModelSpec
 from strobe.models.options import LoadOptions, ModelName, require_file
 from strobe.models.own_files import MODULE, OPENED_BY_LIBRARIES, OwnImports, Watch, named_beside, watching
-from strobe.models.plan import FunctionModel
+from strobe.models.plan import AsDecoded
 from strobe.models.travel import pack, unpack
 
 _LOADING = threading.RLock()  # stdout is shared by all threads, and a factory may load another plugin
@@ -215,6 +215,20 @@ def _line(error: BaseException, path: Path) -> int | None:
     trace = traceback.extract_tb(error.__traceback__)
     lines = [entry.lineno for entry in trace if Path(entry.filename).resolve() == path]
     return lines[-1] if lines else None
+
+
+class FunctionModel:
+    """What a classifier and a detector made from a plain function share: the function does its own preprocessing."""
+
+    device, lanes, preparation = "cpu", 1, AsDecoded()
+
+    def prepare(self, image: Image) -> Image:
+        """Return the image unchanged, because the function does its own preprocessing."""
+        return image
+
+    def prepare_input(self, image: Image) -> Image:
+        """Return the image unchanged."""
+        return image
 
 
 class FunctionClassifier(FunctionModel):

@@ -44,20 +44,6 @@ class AsDecoded:
         return self.prepare(image)
 
 
-class FunctionModel:
-    """What a classifier and a detector made from a plain function share: the function does its own preprocessing."""
-
-    device, lanes, preparation = "cpu", 1, AsDecoded()
-
-    def prepare(self, image: Image) -> Image:
-        """Return the image unchanged, because the function does its own preprocessing."""
-        return image
-
-    def prepare_input(self, image: Image) -> Image:
-        """Return the image unchanged."""
-        return image
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImagePlan:
     """A model's preprocessing: resize, crop and normalise.

@@ -19,7 +19,7 @@ from strobe.core.ports import Image
 from strobe.core.records import Detections, ModelSpec
 from strobe.models.detectors.boxes import detections
 from strobe.models.detectors.spaces import named_space
-from strobe.models.plan import FunctionModel
+from strobe.models.guard import FunctionModel
 
 Answer = tuple[Any, Any, Any]
 """Boxes (N, 4) in pixels of the image, labels (N,), scores (N,)."""
