@@ -219,7 +219,8 @@ class Results:
     pairs. `people` is present if people named images; there may then be no model. `preserved` is present if findings
     were named by people or judged by models. `strobe` is the version that wrote the file, if it was installed.
     `trainings` is present if models are called NAME~SEED. `flicker` is present if some sets have no label; if no set
-    has a label, there may be no model. `studies` holds the records of studies that installed packages add, by name.
+    has a label, there may be no model. `studies` holds, by name, the records of studies without a
+    key of their own, such as those of installed packages.
     """
 
     schema: Literal[1] = SCHEMA
