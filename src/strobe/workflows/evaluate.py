@@ -59,17 +59,9 @@ def given_dataset(sources: Sequence[Path]) -> Path | None:
             )
         if not source.exists():
             raise StrobeError(f"no such file or folder: {printable(source)}; give a dataset folder or videos")
-        from strobe.build.video_files import video_files
+        from strobe.workflows.videos import check_source
 
-        if source.is_dir() and video_files([source])[0] == [source]:
-            if Run(source).exists:
-                raise StrobeError(
-                    f"{printable(source)} is a run; give its dataset or its videos, or score it again with strobe score"
-                )
-            raise StrobeError(
-                f"{printable(source)} is not a dataset folder, because it has no dataset.json, and it has no videos; "
-                "give videos, or make a dataset with strobe build, simulate or import"
-            )
+        check_source(source)
     return None
 
 
