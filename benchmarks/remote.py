@@ -54,7 +54,7 @@ class Service:
         self.delivered: dict[str, Counter[str]] = {}
         self.n, self.burst = 0, 0
         self.kinds = Counter[str]()
-        self.rng = random.Random(7)  # noqa: S311 (which requests fail)
+        self.rng = random.Random(7)
 
     async def client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -125,7 +125,7 @@ def started(latency: float, *, faults: bool) -> tuple["subprocess.Popen[str]", s
 
 
 def counts_of(address: str) -> dict[str, Any]:
-    with urllib.request.urlopen(f"{address}/counts", timeout=60) as reply:  # noqa: S310 (our own service)
+    with urllib.request.urlopen(f"{address}/counts", timeout=60) as reply:
         found: dict[str, Any] = json.load(reply)
     return found
 
@@ -167,7 +167,6 @@ def make_data(root: Path, n: int) -> Any:
     """Write a dataset of `n` small images in sets of five."""
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests/engine"))
     from conftest import make_dataset
-
     from strobe.store import dataset_folder
 
     dataset = make_dataset(root, n_sets=n // 5, k=2, size=(64, 48))
