@@ -255,3 +255,21 @@ def test_a_damaged_journal_is_reported_and_asked_again(
     assert stored(data, run).scored.all()
     np.testing.assert_array_equal(stored(data, run).label, np.arange(100) // 5 % 3)
     shutil.rmtree(run)
+
+
+def test_an_address_with_a_secret_is_refused_before_anything_is_written(
+    data: Path, tmp_path: Path, service: Colours, command: Any, monkeypatch: pytest.MonkeyPatch, plugin: Path
+) -> None:
+    from strobe.models.providers import PROVIDERS
+
+    monkeypatch.setitem(PROVIDERS.own, "far", "made_remote:PROVIDER")
+    host = service.address.removeprefix("http://")
+    for address in (f"http://me:{SECRET}@{host}", f"{service.address}?key={SECRET}"):
+        words = ("-m", f"far:colours@{address}", "-m", f"py:{plugin}:make", "-o", tmp_path / "run")
+        code, said, noted = command("predict", data, *words, "-q")
+        assert code == 2
+        assert SECRET not in said + noted
+        assert not (tmp_path / "run").exists()
+    words = ("-m", f"far:colours@{service.address}", "-m", f"py:{plugin}:make", "-o", tmp_path / "run")
+    code, said, noted = command("predict", data, *words, "--limits", "retries=0", "-q")
+    assert (code, len(service.tries)) == (0, 100), noted

@@ -234,7 +234,7 @@ def test_the_driver_asks_models_behind_an_address(
         service.close()
     assert "far is behind an address and is asked by this process, not on Ray" in heard.lines
     assert (fared["far"].ok, fared["colour"].ok, fared["asks"].ok) == (True, True, False)
-    assert "asks: it asks a service and needs no cluster; run it without --engine ray" in str(fared["asks"].error)
+    assert "asks: it asks a service; run it without --engine ray" in str(fared["asks"].error)
     assert 0 < service.most_flying <= 2
     done = fared["far"].outcome
     assert done is not None

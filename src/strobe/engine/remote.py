@@ -294,7 +294,6 @@ class RemoteAsker:
             self._held.clear()
             why = f"no answer to the last {self._breaker.most} requests; the last error: {error}"
             self._end(ModelFailed(f"{self._runner.name}: {why}"))
-            self._abandoned = True
             self._exits.put(False)
         self._tell_progress()
 
