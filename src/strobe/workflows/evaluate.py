@@ -13,7 +13,8 @@ from strobe.core.locks import writes
 from strobe.core.ports import Progress
 from strobe.core.records import ModelSpec
 from strobe.core.tasks import Task
-from strobe.engine.prediction import PredictOptions, PredictOutcome, run_requested
+from strobe.engine.outcomes import PredictOutcome
+from strobe.engine.prediction import PredictOptions, run_requested
 from strobe.formats.bring import bring
 from strobe.models.grammar import BoxesView
 from strobe.models.requested import RequestedModel, requested_models
@@ -104,7 +105,7 @@ def evaluate(
     requested = requested_models(models, trust=prediction.load.trust) if models else []
     if opened is None:
         _check_shown(place, requested, show, request)
-        _check_for_videos(prediction, request)
+        _check_for_videos(request)
         from strobe.workflows.videos import dataset_of_videos
 
         made = dataset_of_videos(
@@ -201,10 +202,9 @@ def _check_shown(run: Run, requested: Sequence[RequestedModel], show: Sequence[s
             raise UnknownName(what, name, known)
 
 
-def _check_for_videos(prediction: PredictOptions, request: ScoreRunOptions) -> None:
+def _check_for_videos(request: ScoreRunOptions) -> None:
     """Raise an error for options that need more than videos, before a video is decoded."""
     options = {
-        "<<stop_early>>": prediction.stop_early,
         "<<compare_review>>": request.compare_review,
         "<<baseline>>": request.options.baseline,
         "<<judge>>": request.options.judges,
