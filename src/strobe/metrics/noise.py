@@ -1,0 +1,132 @@
+"""The noise floor: how often a model changes its answer on the same frame, compared with neighbouring frames.
+
+If a frame is asked several times, two of its answers differ with some probability, its noise. An answer to the frame and
+an answer to its neighbour differ with at least the mean noise of the two: the difference is half the squared distance
+between their distributions of answers. So it is zero exactly if both frames have the same distribution.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from strobe.core.arrays import Bools, Floats, Ints, counts
+from strobe.core.errors import expect
+from strobe.core.estimate import Estimate
+from strobe.metrics.bootstrap import DIFFERENCES, Bootstrap
+from strobe.metrics.paired import BESIDE_ZERO, LEVEL, sign_flip_sums
+
+
+@dataclass(frozen=True, slots=True)
+class FrameNoise:
+    """The noise of each frame, (N,): the share of pairs of its answers that differ, and whether it has two answers.
+
+    A frame with fewer than two answers has a share of 0 and is not `known`.
+    """
+
+    share: Floats
+    known: Bools
+
+
+def frame_noise(answer: Ints, answered: Bools) -> FrameNoise:
+    """Return how often two answers to the same frame differ; both arrays are (R, N), a row per time of asking.
+
+    >>> found = frame_noise(np.array([[4, 4], [4, 7], [4, 7]]), np.ones((3, 2), dtype=bool))
+    >>> found.share.round(3).tolist()
+    [0.0, 0.667]
+    """
+    _check(answer, answered)
+    pairs, differs = np.zeros(answer.shape[1], dtype=np.int64), np.zeros(answer.shape[1], dtype=np.int64)
+    for one in range(len(answer)):
+        for other in range(one):
+            both = answered[one] & answered[other]
+            pairs += both
+            differs += both & (answer[one] != answer[other])
+    return FrameNoise(differs / np.maximum(pairs, 1), pairs > 0)
+
+
+def flips_between(answer: Ints, answered: Bools, first: Ints, second: Ints) -> Floats:
+    """Return the share of pairs of answers that differ, one answer from each of two frames, (P,).
+
+    `answer` and `answered` are (R, N), and `first` and `second` (P,) are indices into N. A pair of frames without
+    answers has a share of 0.
+
+    >>> answer = np.array([[4, 4], [4, 7]])
+    >>> flips_between(answer, np.ones((2, 2), dtype=bool), np.array([0]), np.array([1])).tolist()
+    [0.5]
+    """
+    _check(answer, answered)
+    pairs, differs = np.zeros(len(first), dtype=np.int64), np.zeros(len(first), dtype=np.int64)
+    for one in range(len(answer)):
+        for other in range(len(answer)):
+            both = answered[one, first] & answered[other, second]
+            pairs += both
+            differs += both & (answer[one, first] != answer[other, second])
+    return np.asarray(differs / np.maximum(pairs, 1))
+
+
+def _check(answer: Ints, answered: Bools) -> None:
+    expect(answer.ndim == 2 and answer.shape == answered.shape, "answer", "shape (R, N), like answered", answer.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class SetNoise:
+    """The noise and the flips of each set, (S,), over its pairs of neighbouring frames; `n_pairs` counts them.
+
+    `noise` is the mean noise of the frames of these pairs, so a frame between two neighbours counts twice. Both shares
+    are then over the same frames, and their difference is what the model's own noise does not explain.
+    """
+
+    noise: Floats
+    flips: Floats
+    n_pairs: Ints
+
+
+def set_noise(answer: Ints, answered: Bools, first: Ints, second: Ints, pair_set: Ints, *, n_sets: int) -> SetNoise:
+    """Return the noise and the flips of each set; `answer` and `answered` are (R, N), one column per frame of a set.
+
+    `first` and `second` (P,) are the columns of each pair's two frames, and `pair_set` (P,) is the pair's set. A pair
+    counts if both frames have two answers.
+
+    >>> answer, pair = np.array([[4, 7], [4, 7]]), (np.array([0]), np.array([1]))
+    >>> found = set_noise(answer, np.ones((2, 2), dtype=bool), *pair, np.array([0]), n_sets=1)
+    >>> found.noise.tolist(), found.flips.tolist()
+    ([0.0], [1.0])
+    """
+    frames = frame_noise(answer, answered)
+    use = frames.known[first] & frames.known[second]
+    first, second, owner = first[use], second[use], pair_set[use]
+    own = (frames.share[first] + frames.share[second]) / 2
+    n_pairs = counts(owner, n_sets)
+    noise, flips = (
+        np.bincount(owner, weights=values, minlength=n_sets) / np.maximum(n_pairs, 1)
+        for values in (own, flips_between(answer, answered, first, second))
+    )
+    return SetNoise(noise, flips, n_pairs)
+
+
+def beyond_noise(noise: Floats, flips: Floats, draws: Bootstrap) -> tuple[Estimate, float]:
+    """Return the mean of flips − noise over sets (S,), with its interval from resampled videos, and a p-value.
+
+    The test flips the sign of each video's sum at random. The interval includes 0 exactly if p is not below 0.05: if
+    the draws decide otherwise, only the end next to 0 moves, to the side of the test.
+
+    >>> flips, video = np.array([0.5, 0.25] * 10), np.arange(20)
+    >>> found, p = beyond_noise(np.zeros(20), flips, Bootstrap(video, replicates=200))
+    >>> found.value, p < 0.001
+    (0.375, True)
+    """
+    expect(noise.shape == flips.shape == draws.place.shape, "noise", "one per set, like flips", noise.shape)
+    gap = flips - noise
+    p = sign_flip_sums(draws.per_video(gap))
+    drawn = draws.ratio(gap, np.ones(len(gap))) if draws.replicates else np.empty(0)
+    found = draws.estimate(float(gap.mean()), drawn, n=len(gap), limits=DIFFERENCES)
+    if found.low is None or found.high is None or found.value is None:
+        return found, p
+    low, high = found.low, found.high
+    if p >= LEVEL:
+        low, high = min(low, 0.0), max(high, 0.0)
+    elif found.value > 0:
+        low = max(low, BESIDE_ZERO)
+    else:
+        high = min(high, -BESIDE_ZERO)
+    return replace(found, low=low, high=high), p
