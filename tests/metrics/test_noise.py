@@ -1,4 +1,4 @@
-from itertools import combinations, product
+from itertools import combinations, pairwise, product
 
 import numpy as np
 import pytest
@@ -48,7 +48,7 @@ def test_noise_is_the_share_of_pairs_of_answers_that_differ(frames: Columns) -> 
 def test_flips_are_over_one_answer_of_each_frame(frames: Columns) -> None:
     first, second = np.arange(len(frames) - 1), np.arange(1, len(frames))
     found = flips_between(*arrays(frames), first, second)
-    assert found.tolist() == pytest.approx([plain_flips(*pair) for pair in zip(frames[:-1], frames[1:], strict=True)])
+    assert found.tolist() == pytest.approx([plain_flips(*pair) for pair in pairwise(frames)])
 
 
 @given(columns(), st.lists(st.integers(0, 2), min_size=6, max_size=6))

@@ -50,7 +50,8 @@ class RemoteWorkers(Protocol):
 class ModelOutcome:
     """A model's statistics: the frames predicted now, cached and unreadable, the seconds in `forward`, and its failure.
 
-    `first_problem` is the error of the first frame that was unreadable this time.
+    `first_problem` is the error of the first frame that was unreadable this time. If frames were asked several `times`,
+    `again` has the statistics of all answers after the first.
     """
 
     n_new: int = 0
@@ -60,6 +61,8 @@ class ModelOutcome:
     forward_s: float = 0.0
     wall_s: float = 0.0
     error: str | None = None
+    times: int = 1
+    again: "ModelOutcome | None" = None
 
 
 def run_models(
@@ -73,13 +76,14 @@ def run_models(
     progress: Progress,
     as_input: Collection[int] = (),
     elsewhere: RemoteWorkers | None = None,
+    doing: str = "predict",
 ) -> dict[str, ModelOutcome]:
     """Predict the rows that are not in a model's store yet. Frames are read once for all models.
 
     Rows in `as_input` are already model inputs, and are neither resized nor cropped.
 
     If a model fails, it is skipped and the others continue. On Ctrl-C, the complete batches of a local worker are kept.
-    Work done `elsewhere` is kept only as complete shards.
+    Work done `elsewhere` is kept only as complete shards. `doing` is the verb of the progress bar.
     """
     requested = np.zeros(len(frame_names), dtype=bool)
     requested[rows] = True
@@ -94,7 +98,7 @@ def run_models(
         return outcomes
     begin = time.perf_counter()
     names = ", ".join(runner.name for runner in runners if missing[runner.name].any())
-    with progress.task(f"predict {names}", total) as tick:
+    with progress.task(f"{doing} {names}", total) as tick:
         worker = None
         shards = _shards(missing, np.flatnonzero(requested), options.shard_size, outcomes)
         if elsewhere is not None:

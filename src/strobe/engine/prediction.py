@@ -32,6 +32,7 @@ from strobe.engine.loading import (
     source_for,
     store_of,
 )
+from strobe.engine.repeating import ask_again
 from strobe.engine.running import ExecutorOptions
 from strobe.engine.views import Crops, Detectors, crops_of, derive, write_outside
 from strobe.models.cores import cores, sharing_cores
@@ -56,7 +57,8 @@ class PredictOptions:
     JPEG files, and the answers are cached separately.
 
     `workers` is the number of decoding threads, or of processes if models run on a GPU. `stop_early` stops a set at its
-    first wrong frame, so accuracy, pm-k and drop stay the same with fewer forward passes. `absent` defines how to treat
+    first wrong frame, so accuracy, pm-k and drop stay the same with fewer forward passes. `repeat` is how many times
+    every frame is asked. `absent` defines how to treat
     frames that a file of boxes does not name. `engine` is where models run.
     """
 
@@ -68,6 +70,7 @@ class PredictOptions:
     retry_errors: bool = False
     models_at_once: int = 8
     stop_early: bool = False
+    repeat: int = 1
     absent: Absent = "error"
     engine: ExecutorOptions = field(default_factory=ExecutorOptions)
 
@@ -75,6 +78,11 @@ class PredictOptions:
         expect(self.merge in MERGES, "merge", f"one of {', '.join(MERGES)}", self.merge)
         expect(self.decode in ("cpu", "device"), "decode", "cpu or device", self.decode)
         expect(self.workers is None or 1 <= self.workers <= 256, "workers", "1–256", self.workers)
+        expect(1 <= self.repeat <= 100, "repeat", "1–100", self.repeat)
+        if self.stop_early and self.repeat > 1:  # the frames that are left over depend on their first answers
+            raise StrobeError(
+                "<<repeat>> needs every frame, which <<stop_early>> does not predict; remove one of the two options"
+            )
         expect(self.models_at_once >= 1, "models at once", ">= 1", self.models_at_once)
 
 
@@ -98,6 +106,8 @@ class PredictOutcome:
         bad = f", {done.n_unreadable} unreadable" if done.n_unreadable else ""
         early = f"; stopped early: {self.stopped.text()}" if self.stopped else ""
         text = f"{done.n_new} new, {done.n_kept} cached{bad}{rate}{early}"
+        if (more := done.again) is not None:
+            text += f"; asked {more.times} times: {more.n_new} more answers new, {more.n_kept} cached"
         return f"FAILED after {text}: {self.error}" if self.error else text
 
     def to_json(self) -> dict[str, Any]:
@@ -112,6 +122,8 @@ class PredictOutcome:
                 "kept": self.outcome.n_kept,
                 "unreadable": self.outcome.n_unreadable,
             }
+            if (more := self.outcome.again) is not None:
+                facts["repeated"] = {"times": more.times, "new": more.n_new, "kept": more.n_kept}
             facts["seconds"] = {"forward": round(self.outcome.forward_s, 3), "wall": round(self.outcome.wall_s, 3)}
         if self.stopped is not None:
             facts["stopped_early"] = encode(self.stopped)
@@ -249,6 +261,9 @@ class _Work:
         self, model: RequestedModel, view: BoxesView, detectors: Detectors, outcomes: Mapping[str, PredictOutcome]
     ) -> PredictOutcome:
         """Derive a model's answers from the boxes of another."""
+        if self._options.repeat > 1:
+            source = printable(detectors.name_of(view))
+            self._progress.note(f"{printable(model.name)} is not asked again: it uses the first boxes of {source}")
         try:
             _check_ran(detectors.name_of(view), outcomes)
             self._check_free(model)
@@ -354,9 +369,7 @@ class _Work:
         )
         run_over = partial(
             run_models,
-            runners,
-            stores,
-            source_for(source, engine, crops),
+            source=source_for(source, engine, crops),
             frame_names=dataset.frames.key.tolist(),
             as_input=inputs_of(dataset, crops),
         )
@@ -367,7 +380,9 @@ class _Work:
         stopped: dict[str, StoppedEarly | None] = {}
         with sharing_cores(loaded.values()):
             if self.stopping is None:
-                outcomes = run_over(rows=rows, options=engine, progress=progress)
+                over = partial(run_over, rows=rows, options=engine, progress=progress)
+                outcomes = over(runners, stores)
+                ask_again(over, runners, stores, outcomes, self._repeats(models), outside)
             else:
                 once, (runner,) = replace(engine, retry_errors=False), runners
                 outcome, stopped[runner.name] = self.stopping.run(
@@ -376,12 +391,18 @@ class _Work:
                     self.source,
                     progress,
                     retry=engine.retry_errors,
-                    over=lambda some, inner: run_over(rows=some, options=once, progress=inner)[runner.name],
+                    over=lambda some, inner: run_over([runner], stores, rows=some, options=once, progress=inner)[
+                        runner.name
+                    ],
                 )
                 outcomes = {runner.name: outcome}
         exactly = options.decode == "cpu" and source is self.source
         say_decoded(source, dataset, loaded.values() if exactly else (), progress)
         yield from self._reported(outcomes, specs, stopped)
+
+    def _repeats(self, models: Sequence[RequestedModel]) -> Mapping[str, int]:
+        """Return how many times each model is asked. Detectors that run only for another model are asked once."""
+        return {one.name: 1 if one.helper else self._options.repeat for one in models}
 
     def _reported(
         self,

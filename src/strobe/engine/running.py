@@ -103,6 +103,13 @@ class Running:
         "For classifiers: stop a set at its first wrong frame. acc_orig, acc_pmk and drop stay the same and need fewer "
         "frames. Figures that need every frame are omitted.",
     )
+    repeat: int = option(
+        1,
+        "Ask every frame this many times. All figures use the first answers; the others show how often the model "
+        "changes its answer on the same frame (noise).",
+        least=1,
+        most=100,
+    )
     deterministic: bool = option(False, "Give bit-identical results in every run on one machine. Slower on a GPU.")
     trust: bool = option(False, "Load weights that may run code. Only for files you trust.")
     offline: bool = option(False, "Download nothing.")
@@ -134,6 +141,6 @@ class Running:
         """Return the options as the record that the workflows take. `progress` reports slow loading."""
         from strobe.engine.prediction import PredictOptions
 
-        names = ("merge", "workers", "decode", "models_at_once", "stop_early", "retry_errors")
+        names = ("merge", "workers", "decode", "models_at_once", "stop_early", "repeat", "retry_errors")
         more = {name: getattr(self, name) for name in names}
         return PredictOptions(load=self.loading(progress), engine=self.executor(), **more)

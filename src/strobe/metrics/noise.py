@@ -1,8 +1,8 @@
 """The noise floor: how often a model changes its answer on the same frame, compared with neighbouring frames.
 
-If a frame is asked several times, two of its answers differ with some probability, its noise. An answer to the frame and
-an answer to its neighbour differ with at least the mean noise of the two: the difference is half the squared distance
-between their distributions of answers. So it is zero exactly if both frames have the same distribution.
+If a frame is asked several times, two of its answers differ with some probability, its noise. An answer to the frame
+and an answer to its neighbour differ with at least the mean noise of the two. The difference is half the squared
+distance between their distributions of answers, so it is zero exactly if both frames have the same distribution.
 """
 
 from dataclasses import dataclass, replace

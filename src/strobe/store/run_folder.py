@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,20 @@ class StoredModel:
             f"{printable(self.frames.key(int(undone[0])))}; {way_out}, or score the available ones with "
             "<<allow_missing=True>>"
         )
+
+    def repeats(self) -> Iterator[Answers]:
+        """Yield the second answers, the third and so on, if strobe asked the model several times (`--repeat`).
+
+        Frames that were not asked again have no answer.
+        """
+        space = self.dataset.info.label_space
+        if self.file is not None or self.facts["label_space"] != space.digest:
+            return
+        for number in count(2):
+            shards = ModelShards.held(self.run, self.name, frames=self.frames, n_classes=len(space), repeat=number)
+            if shards.is_empty:
+                return
+            yield shards.read(kind=str(self.facts["kind"]))
 
     def _stopped(self, answers: ClassAnswers) -> ClassAnswers:
         skipped = np.where(answers.state == State.MISSING, State.SKIPPED, answers.state).astype(np.uint8)

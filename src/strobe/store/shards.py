@@ -9,6 +9,8 @@ The key is a digest of everything that can change a prediction, including the da
 stay in the folder but are not read. If only the frames differ, answers to unchanged frames are used: a run stays valid
 if its dataset grows or frames are replaced.
 
+Answers 2 to N of a model that is asked N times (`--repeat`) have the key of the model with the fact `repeat`.
+
 The digest covers the shard's content and is checked on every read. Older shards without a digest are given a digest
 when their model is next run. model.json includes a digest of its own content.
 """
@@ -17,6 +19,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -235,13 +238,15 @@ class ModelShards:
         n_classes: int,
         every_box: bool = False,
         note: Callable[[str], None] | None = None,
+        repeat: int = 1,
     ) -> None:
         """With `every_box`, new shards include boxes of classes outside the dataset and record that they do.
 
-        `note` receives a line about each shard that is removed because it is damaged.
+        `note` receives a line about each shard that is removed because it is damaged. `repeat` is the number of the
+        answer to each frame; 1 is the first answer.
         """
         self.folder, self.name, self.task = _folder(run, name), name, task
-        self._held = {fact: facts[fact] for fact in KEY_FACTS}
+        self._held = {fact: facts[fact] for fact in KEY_FACTS} | ({"repeat": repeat} if repeat > 1 else {})
         self._frames, self._n_classes = frames, n_classes
         self._said = {"boxes": _EVERY_BOX} if every_box else {}
         self.key = self._key(frames.digest)
@@ -252,11 +257,24 @@ class ModelShards:
         return prediction_key({**self._held, "frames_digest": frames_digest})
 
     @classmethod
-    def held(cls, run: Path, name: str, *, frames: FrameNames, n_classes: int) -> "ModelShards":
+    def held(cls, run: Path, name: str, *, frames: FrameNames, n_classes: int, repeat: int = 1) -> "ModelShards":
         """Return the shards of a model of the run, as described by its model.json."""
         facts = facts_of(run, name)
         made = {**facts, "kind": facts["spec"]["kind"]}  # the type of the model's output, not of the stored scores
-        return cls(run, name, facts=made, frames=frames, task=Task(facts["task"]), n_classes=n_classes)
+        task = Task(facts["task"])
+        return cls(run, name, facts=made, frames=frames, task=task, n_classes=n_classes, repeat=repeat)
+
+    def again(self, repeat: int) -> "ModelShards":
+        """Return the store of the answers with this number, for frames that are asked several times."""
+        other = copy(self)
+        other._held = {**self._held, "repeat": repeat}
+        other.key = other._key(self._frames.digest)
+        return other
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no shard has answers to the dataset's frames."""
+        return next(self._shards(), None) is None
 
     def describe(self, facts: Mapping[str, Any]) -> str | None:
         """Write model.json.

@@ -1,0 +1,59 @@
+"""--repeat: ask models again about the same frames. The further answers are stored next to the first."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.engine.engine import ModelOutcome
+from strobe.engine.forward import Runner
+from strobe.engine.views import write_outside
+from strobe.store.shards import ModelShards
+
+
+class AskOnce(Protocol):
+    """A function that asks models about all frames once and stores their answers; `doing` is for the progress bar."""
+
+    def __call__(
+        self, runners: Sequence[Runner], stores: Mapping[str, ModelShards], *, doing: str = ...
+    ) -> Mapping[str, ModelOutcome]:
+        """Return the statistics of each model."""
+
+
+def ask_again(
+    over: AskOnce,
+    runners: Sequence[Runner],
+    stores: Mapping[str, ModelShards],
+    outcomes: Mapping[str, ModelOutcome],
+    times: Mapping[str, int],
+    outside: NDArray[np.int64] | None = None,
+) -> None:
+    """Ask each model until every frame has as many answers as `times` has for it, and add this to `outcomes`.
+
+    `stores` have the first answers. Each further answer has a store of its own, so an interrupted command resumes. A
+    model that failed is not asked again. `outside` has the frames that no model sees: they get the same answer again.
+    """
+    for number in range(2, max(times.values(), default=1) + 1):
+        still = [one for one in runners if times[one.name] >= number and outcomes[one.name].error is None]
+        if not still:
+            return
+        again = {one.name: stores[one.name].again(number) for one in still}
+        if outside is not None:
+            for one in still:
+                write_outside(again[one.name], outside, model=one.name, n_classes=len(one.projection.target))
+        many = max(times.values())
+        for name, done in over(still, again, doing=f"ask again ({number} of {many})").items():
+            _add(outcomes[name], done, times=times[name])
+
+
+def _add(outcome: ModelOutcome, done: ModelOutcome, *, times: int) -> None:
+    """Add the statistics of one more answer to each frame. If the model fails now, its outcome is a failure."""
+    more = outcome.again = outcome.again or ModelOutcome(times=times)
+    more.n_new += done.n_new
+    more.n_kept += done.n_kept
+    more.n_unreadable += done.n_unreadable
+    more.forward_s += done.forward_s
+    more.wall_s += done.wall_s
+    more.first_problem = more.first_problem or done.first_problem
+    outcome.error = done.error
