@@ -8,12 +8,16 @@ distance between their distributions of answers, so it is zero exactly if both f
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import stdtrit
 
 from strobe.core.arrays import Bools, Floats, Ints, counts
 from strobe.core.errors import expect
 from strobe.core.estimate import Estimate
-from strobe.metrics.bootstrap import DIFFERENCES, Bootstrap
+from strobe.metrics.bootstrap import SWITCHED_OFF, Bootstrap, too_few
+from strobe.metrics.intervals import ALPHA, ONE_VIDEO, mean_share
 from strobe.metrics.paired import BESIDE_ZERO, LEVEL, sign_flip_sums
+
+METHOD = "studentised video-cluster bootstrap"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +108,32 @@ def set_noise(answer: Ints, answered: Bools, first: Ints, second: Ints, pair_set
     return SetNoise(noise, flips, n_pairs)
 
 
-def beyond_noise(noise: Floats, flips: Floats, draws: Bootstrap) -> tuple[Estimate, float]:
-    """Return the mean of flips − noise over sets (S,), with its interval from resampled videos, and a p-value.
+def mean_of_sets(values: Floats, draws: Bootstrap) -> Estimate:
+    """Return the mean of shares over sets, (S,), with its Korn–Graubard interval; `draws` has the video of each set.
 
-    The test flips the sign of each video's sum at random. The interval includes 0 exactly if p is not below 0.05: if
-    the draws decide otherwise, only the end next to 0 moves, to the side of the test.
+    >>> mean_of_sets(np.array([0.25, 0.0, 0.5]), Bootstrap(np.arange(3))).value
+    0.25
+    """
+    expect(values.shape == draws.place.shape and values.size > 0, "values", "one per set, not empty", values.shape)
+    reason = ONE_VIDEO if draws.n_clusters == 1 else SWITCHED_OFF if draws.replicates == 0 else None
+    low, high = (None, None) if reason else mean_share(draws.per_video(values), _sizes(draws))
+    return Estimate(
+        value=float(values.mean()),
+        low=low,
+        high=high,
+        n=len(values),
+        method="korn-graubard",
+        reason=reason or too_few(draws.n_clusters),
+    )
+
+
+def beyond_noise(noise: Floats, flips: Floats, draws: Bootstrap) -> tuple[Estimate, float]:
+    """Return the mean of flips − noise over sets (S,), with its interval over videos, and a p-value.
+
+    The interval is the wider of two on each side: Student's t over videos, and the studentised bootstrap, which is
+    longer on the side of few videos with many flips. It never exceeds the intervals of flips and of −noise. Without any
+    noise, it is the interval of flips. The test flips the sign of each video's sum at random. The interval includes 0
+    exactly if p is not below 0.05: if it would not, only the end next to 0 moves, to the side of the test.
 
     >>> flips, video = np.array([0.5, 0.25] * 10), np.arange(20)
     >>> found, p = beyond_noise(np.zeros(20), flips, Bootstrap(video, replicates=200))
@@ -117,16 +142,44 @@ def beyond_noise(noise: Floats, flips: Floats, draws: Bootstrap) -> tuple[Estima
     """
     expect(noise.shape == flips.shape == draws.place.shape, "noise", "one per set, like flips", noise.shape)
     gap = flips - noise
-    p = sign_flip_sums(draws.per_video(gap))
-    drawn = draws.ratio(gap, np.ones(len(gap))) if draws.replicates else np.empty(0)
-    found = draws.estimate(float(gap.mean()), drawn, n=len(gap), limits=DIFFERENCES)
-    if found.low is None or found.high is None or found.value is None:
+    sums, shares = draws.per_video(gap), mean_of_sets(flips, draws)
+    p = sign_flip_sums(sums)
+    found = replace(shares, value=float(gap.mean()))
+    least = mean_of_sets(noise, draws).high
+    if shares.low is None or shares.high is None or least is None:
         return found, p
-    low, high = found.low, found.high
+    low, high = shares.low, shares.high
+    if noise.any():
+        low, high = _studentised(sums, _sizes(draws), draws.weights)
+        low, high, found = max(low, -least), min(high, shares.high), replace(found, method=METHOD)
+    value = float(gap.mean())
     if p >= LEVEL:
         low, high = min(low, 0.0), max(high, 0.0)
-    elif found.value > 0:
+    elif value > 0:
         low = max(low, BESIDE_ZERO)
     else:
         high = min(high, -BESIDE_ZERO)
-    return replace(found, low=low, high=high), p
+    return replace(found, low=min(low, value), high=max(high, value)), p
+
+
+def _sizes(draws: Bootstrap) -> Floats:
+    return draws.per_video(np.ones(len(draws.place)))
+
+
+def _studentised(sums: Floats, sizes: Floats, weights: Floats) -> tuple[float, float]:
+    """Return 95 % bounds of a mean from each video's sum and size, (G,), and its weight in each draw (B, G)."""
+    videos, total = len(sums), float(sizes.sum())
+    mean, more = float(sums.sum()) / total, videos / (videos - 1)
+    error = float(np.sqrt(more * ((sums - mean * sizes) ** 2).sum())) / total
+    drawn_total = weights @ sizes
+    drawn = weights @ sums / drawn_total
+    squares = weights @ sums**2 - 2 * drawn * (weights @ (sums * sizes)) + drawn**2 * (weights @ sizes**2)
+    errors = np.sqrt(more * np.maximum(squares, 0.0)) / drawn_total
+    away = drawn - mean
+    # A draw without spread says that the value may be far away, so its distance is infinite.
+    far = np.where(np.abs(away) > 1e-12, np.copysign(np.inf, away), 0.0)
+    distance = np.divide(away, errors, out=far, where=errors > 1e-12)
+    below = float(np.quantile(distance, ALPHA / 2, method="lower"))
+    above = float(np.quantile(distance, 1 - ALPHA / 2, method="higher"))
+    student = float(stdtrit(videos - 1, 1 - ALPHA / 2))
+    return mean - max(above, student) * error, mean - min(below, -student) * error

@@ -12,9 +12,8 @@ from strobe.core.estimate import Estimate
 from strobe.metrics.bootstrap import Bootstrap
 from strobe.metrics.flicker import first_change
 from strobe.metrics.intervals import nothing, proportion
-from strobe.metrics.noise import beyond_noise, frame_noise, set_noise
+from strobe.metrics.noise import beyond_noise, frame_noise, mean_of_sets, set_noise
 from strobe.studies.noise.records import NoiseScore
-from strobe.studies.temporal.score_slices import plain
 from strobe.studies.unlabelled.score import answer_labels
 
 NO_PAIR = "no set has two neighbouring frames"
@@ -59,11 +58,12 @@ def noise_score(plan: Plan, answers: RepeatedAnswers) -> NoiseScore | None:
     else:
         found = set_noise(label, answered, pairs.first, pairs.second, part.set_row[pairs.first], n_sets=part.n_sets)
         own, use = found.noise, found.n_pairs > 0
-        flips = _mean(part, found.flips, use)
-        beyond, p = _beyond(part, found.noise[use], found.flips[use], part.cluster[use])
+        draws = _draws(part, use)
+        flips = mean_of_sets(found.flips[use], draws)
+        beyond, p = beyond_noise(found.noise[use], found.flips[use], draws)
     return NoiseScore(
         repeat=int(times[part.frame].max()),
-        noise=_mean(part, own, use),
+        noise=mean_of_sets(own[use], _draws(part, use)),
         flips=flips,
         beyond_noise=beyond,
         p=p,
@@ -80,17 +80,9 @@ def _by_frame(plan: Plan, label: Ints, answered: Bools) -> Floats:
     return np.asarray(np.bincount(plan.set_row, weights=share, minlength=plan.n_sets) / size)
 
 
-def _mean(plan: Plan, values: Floats, use: Bools) -> Estimate:
-    if not plan.options.bootstrap:
-        return plain(float(values[use].mean()), int(use.sum()))
-    return plan.bootstrap.mean(np.where(use, values, 0.0), count=use)
-
-
-def _beyond(plan: Plan, noise: Floats, flips: Floats, cluster: Ints) -> tuple[Estimate, float]:
-    options = plan.options
-    draws = Bootstrap(cluster, replicates=options.draws, seed=options.seed)
-    found, p = beyond_noise(noise, flips, draws)
-    return (found, p) if options.bootstrap else (plain(float((flips - noise).mean()), len(noise)), p)
+def _draws(plan: Plan, use: Bools) -> Bootstrap:
+    """Return the draws of the videos of some sets, (S,)."""
+    return Bootstrap(plan.cluster[use], replicates=plan.options.draws, seed=plan.options.seed)
 
 
 def _changed_frames(plan: Plan, answers: RepeatedAnswers) -> Estimate:
