@@ -248,6 +248,20 @@ def test_crops_of_a_helper_are_asked_again_and_the_helper_is_not(world: Path, tm
     assert len(list(helper.glob("*.parquet"))) == 1
 
 
+ASKING = """
+import os, sys
+
+sys.path.insert(0, {folder!r})
+
+from made_remote import ColourModel, LabelSpace, LoadOptions, RequestLimits
+
+
+def make(options: LoadOptions) -> ColourModel:
+    space = LabelSpace.of_names("world", {names!r})
+    return ColourModel(os.environ["COLOUR_ADDRESS"], RequestLimits.of(options.limits), space=space)
+"""
+
+
 def made_remote() -> Any:
     """The service and the model of tests/engine/made_remote.py."""
     spec = importlib.util.spec_from_file_location("made_remote", REMOTE)
@@ -258,7 +272,7 @@ def made_remote() -> Any:
     return module
 
 
-def test_an_endpoint_with_known_noise_and_flicker(tmp_path: Path) -> None:
+def test_an_endpoint_with_known_noise_and_flicker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both are recovered within their intervals, and the service counts each question."""
     made, guesses, others, n_classes = made_remote(), 0.15, 0.1, 4
     data = strobe.synthesize(tmp_path / "data", videos=40, k=3, size=32)
@@ -274,8 +288,9 @@ def test_an_endpoint_with_known_noise_and_flicker(tmp_path: Path) -> None:
 
     service = made.Colours(planted)
     try:
-        limits = made.RequestLimits(concurrency=4)
-        asked = made.ColourModel(service.address, limits, space=space)
+        (tmp_path / "asking.py").write_text(ASKING.format(folder=str(REMOTE.parent), names=list(space.names)))
+        monkeypatch.setenv("COLOUR_ADDRESS", service.address)
+        asked = f"py:{tmp_path / 'asking.py'}:make"
         found = strobe.evaluate(data, {"net": asked}, tmp_path / "run", running=strobe.Running(repeat=3))
     finally:
         service.close()

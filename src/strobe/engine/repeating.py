@@ -75,5 +75,4 @@ def _add(outcome: ModelOutcome, done: ModelOutcome, *, times: int) -> None:
     if done.spent is not None:
         outcome.spent = (outcome.spent or Usage()) + done.spent
         outcome.spent_before += done.spent_before
-        outcome.cost += done.cost
     outcome.error = done.error

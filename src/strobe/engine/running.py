@@ -104,8 +104,8 @@ class Running:
     )
     stop_early: bool = option(
         False,
-        "For classifiers: stop a set at its first wrong frame. acc_orig, acc_pmk and drop stay the same and need fewer "
-        "frames. Figures that need every frame are omitted.",
+        "For classifiers: stop a set at its first wrong frame or, without labels, at its first other answer. acc_orig, "
+        "acc_pmk, drop and flicker stay the same and need fewer frames. Figures that need every frame are omitted.",
     )
     repeat: int = option(
         1,

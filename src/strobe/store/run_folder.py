@@ -23,6 +23,7 @@ from strobe.core.errors import CannotWrite, InvalidFile, StrobeError, expect, in
 from strobe.core.files import inside, json_text, make_folder, read_json, sha256_of_file, write_json
 from strobe.core.late import installed_version
 from strobe.core.locks import Lock, writing
+from strobe.core.remote import Usage
 from strobe.core.swaps import settle, swapping
 from strobe.core.tasks import Task
 from strobe.store.brought import brought_files, read_brought
@@ -115,8 +116,7 @@ class StoredModel:
                 f"predictions in {printable(self.run)} were made; run the same predict command again"
             )
         else:
-            shards = ModelShards.held(self.run, self.name, frames=self.frames, n_classes=len(space))
-            answers = shards.read(kind=str(self.facts["kind"]), every_box=every_box)
+            answers = self._store().read(kind=str(self.facts["kind"]), every_box=every_box)
         if isinstance(answers, ClassAnswers) and self.facts.get("stopped_early"):
             return self._stopped(answers)
         needed = np.zeros(len(self.frames), dtype=bool)
@@ -136,14 +136,26 @@ class StoredModel:
 
         Frames that were not asked again have no answer.
         """
-        space = self.dataset.info.label_space
-        if self.file is not None or self.facts["label_space"] != space.digest:
-            return
+        if self.file is None and self.facts["label_space"] == self.dataset.info.label_space.digest:
+            for store in self._further_stores():
+                yield store.read(kind=str(self.facts["kind"]))
+
+    def _further_stores(self) -> Iterator[ModelShards]:
+        first = self._store()
         for number in count(2):
-            shards = ModelShards.held(self.run, self.name, frames=self.frames, n_classes=len(space), repeat=number)
-            if shards.is_empty:
+            if (store := first.again(number)).is_empty:
                 return
-            yield shards.read(kind=str(self.facts["kind"]))
+            yield store
+
+    def _store(self) -> ModelShards:
+        n_classes = len(self.dataset.info.label_space)
+        return ModelShards.held(self.run, self.name, frames=self.frames, n_classes=n_classes)
+
+    def spent(self) -> Usage:
+        """Return what the requests for all answers used, if the model is behind an address."""
+        if self.file is not None or not self.facts.get("remote"):
+            return Usage()
+        return sum((store.spent() for store in (self._store(), *self._further_stores())), Usage())
 
     def _stopped(self, answers: ClassAnswers) -> ClassAnswers:
         skipped = np.where(answers.state == State.MISSING, State.SKIPPED, answers.state).astype(np.uint8)

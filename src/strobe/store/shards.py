@@ -153,15 +153,13 @@ class ModelShards:
         n_classes: int,
         every_box: bool = False,
         note: Callable[[str], None] | None = None,
-        repeat: int = 1,
     ) -> None:
         """With `every_box`, new shards include boxes of classes outside the dataset and record that they do.
 
-        `note` receives a line about each shard that is removed because it is damaged. `repeat` is the number of the
-        answer to each frame; 1 is the first answer.
+        `note` receives a line about each shard that is removed because it is damaged.
         """
         self.folder, self.name, self.task = _folder(run, name), name, task
-        self._held = {fact: facts[fact] for fact in KEY_FACTS} | ({"repeat": repeat} if repeat > 1 else {})
+        self._held = {fact: facts[fact] for fact in KEY_FACTS}
         self._frames, self._n_classes = frames, n_classes
         self._said = {"boxes": _EVERY_BOX} if every_box else {}
         self.key = self._key(frames.digest)
@@ -173,15 +171,14 @@ class ModelShards:
         return prediction_key({**self._held, "frames_digest": frames_digest})
 
     @classmethod
-    def held(cls, run: Path, name: str, *, frames: FrameNames, n_classes: int, repeat: int = 1) -> "ModelShards":
+    def held(cls, run: Path, name: str, *, frames: FrameNames, n_classes: int) -> "ModelShards":
         """Return the shards of a model of the run, as described by its model.json."""
         facts = facts_of(run, name)
         made = {**facts, "kind": facts["spec"]["kind"]}  # the type of the model's output, not of the stored scores
-        task = Task(facts["task"])
-        return cls(run, name, facts=made, frames=frames, task=task, n_classes=n_classes, repeat=repeat)
+        return cls(run, name, facts=made, frames=frames, task=Task(facts["task"]), n_classes=n_classes)
 
     def again(self, repeat: int) -> "ModelShards":
-        """Return the store of the answers with this number, for frames that are asked several times."""
+        """Return the store of the second, third, … answers, for frames that are asked several times."""
         other = copy(self)
         other._held = {**self._held, "repeat": repeat}
         other.key, other._journal = other._key(self._frames.digest), None
@@ -364,8 +361,8 @@ class ModelShards:
 
     def spent(self) -> Usage:
         """Return what the requests for the stored answers used."""
-        every = (spent_of(pq.read_schema(path).metadata) for path, _ in self._shards())
-        return sum(every, Usage())
+        shards = [spent_of(pq.read_schema(path).metadata) for path, _ in self._shards()]
+        return sum((read_journal(path).used for path, _ in self._journals()), sum(shards, Usage()))
 
     def read(self, *, kind: str = "logits", every_box: bool = False) -> Answers:
         """Merge all shards. Raise an error if a frame occurs twice. `kind` is the type of the scores.
