@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from strobe.core.errors import InvalidValue
 from strobe.metrics.bootstrap import Bootstrap
-from strobe.metrics.noise import beyond_noise, flips_between, frame_noise, set_noise
+from strobe.metrics.noise import beyond_noise, flips_between, frame_noise, mean_of_sets, set_noise
 
 Columns = list[list[int | None]]
 """The answers of each frame; None is a frame without an answer at that time."""
@@ -97,12 +97,39 @@ def test_interval_and_test_agree() -> None:
         assert found.high is not None
         assert found.value is not None
         assert found.low <= found.value <= found.high
-        assert (found.low <= 0 <= found.high) == (p >= 0.05)
+        assert found.high >= 0
+        assert (found.low > 0) == (p < 0.05)
+
+
+def test_the_test_is_exact_for_equal_differences() -> None:
+    found, p = beyond_noise(np.full(6, 0.125), np.full(6, 0.25), Bootstrap(np.arange(6)))
+    assert p == pytest.approx(1 / 2**6)
+    assert found.reason is not None
+    assert "only 6 videos" in found.reason
+
+
+def test_without_noise_the_interval_is_that_of_flips() -> None:
+    flips = np.array([0.5, 0.0, 0.0, 0.25] * 4)
+    draws = Bootstrap(np.arange(16))
+    found, _ = beyond_noise(np.zeros(16), flips, draws)
+    assert found == mean_of_sets(flips, draws)
+    steady, p = beyond_noise(np.zeros(16), np.zeros(16), draws)
+    assert (steady.value, steady.low, p) == (0.0, 0.0, 1.0)
+    assert 0 < (steady.high or 0) < 0.25, "a model that never changes its answer has an interval, and can pass a gate"
+
+
+def test_intervals_switched_off() -> None:
+    draws = Bootstrap(np.arange(4), replicates=0)
+    found, _ = beyond_noise(np.full(4, 0.1), np.full(4, 0.3), draws)
+    assert (found.low, found.reason) == (None, "the bootstrap was switched off")
 
 
 def test_one_video_has_no_interval_and_no_significance() -> None:
     found, p = beyond_noise(np.zeros(3), np.full(3, 0.5), Bootstrap(np.zeros(3, dtype=int), replicates=50))
-    assert (found.value, found.low, p) == (0.5, None, 1.0)
+    assert (found.value, found.low, p) == (0.5, None, 0.5)
+    found, p = beyond_noise(np.full(12, 0.5), np.full(12, 0.25), Bootstrap(np.arange(12)))
+    assert (found.value, p) == (-0.25, 1.0)
+    assert (found.high or 0) >= 0, "the true difference is never negative"
 
 
 def test_answers_of_another_shape_are_refused() -> None:

@@ -132,8 +132,9 @@ def beyond_noise(noise: Floats, flips: Floats, draws: Bootstrap) -> tuple[Estima
 
     The interval is the wider of two on each side: Student's t over videos, and the studentised bootstrap, which is
     longer on the side of few videos with many flips. It never exceeds the intervals of flips and of −noise. Without any
-    noise, it is the interval of flips. The test flips the sign of each video's sum at random. The interval includes 0
-    exactly if p is not below 0.05: if it would not, only the end next to 0 moves, to the side of the test.
+    noise, it is the interval of flips. The test flips the sign of each video's sum at random. It is one-sided, because
+    the true difference is never negative. The interval is above 0 exactly if p is below 0.05: if it would not be, only
+    its lower end moves, to the side of the test.
 
     >>> flips, video = np.array([0.5, 0.25] * 10), np.arange(20)
     >>> found, p = beyond_noise(np.zeros(20), flips, Bootstrap(video, replicates=200))
@@ -143,7 +144,7 @@ def beyond_noise(noise: Floats, flips: Floats, draws: Bootstrap) -> tuple[Estima
     expect(noise.shape == flips.shape == draws.place.shape, "noise", "one per set, like flips", noise.shape)
     gap = flips - noise
     sums, shares = draws.per_video(gap), mean_of_sets(flips, draws)
-    p = sign_flip_sums(sums)
+    p = sign_flip_sums(sums) / 2 if sums.sum() > 0 else 1.0
     found = replace(shares, value=float(gap.mean()))
     least = mean_of_sets(noise, draws).high
     if shares.low is None or shares.high is None or least is None:
@@ -153,13 +154,8 @@ def beyond_noise(noise: Floats, flips: Floats, draws: Bootstrap) -> tuple[Estima
         low, high = _studentised(sums, _sizes(draws), draws.weights)
         low, high, found = max(low, -least), min(high, shares.high), replace(found, method=METHOD)
     value = float(gap.mean())
-    if p >= LEVEL:
-        low, high = min(low, 0.0), max(high, 0.0)
-    elif value > 0:
-        low = max(low, BESIDE_ZERO)
-    else:
-        high = min(high, -BESIDE_ZERO)
-    return replace(found, low=min(low, value), high=max(high, value)), p
+    low = max(low, BESIDE_ZERO) if p < LEVEL else min(low, 0.0)
+    return replace(found, low=min(low, value), high=max(high, value, 0.0)), p
 
 
 def _sizes(draws: Bootstrap) -> Floats:

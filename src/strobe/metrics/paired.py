@@ -39,15 +39,9 @@ def sign_flip(difference: Ints) -> float:
     >>> round(sign_flip(np.array([1] * 9 + [-1])), 4)
     0.0215
     """
-    ways = _sign_sums(difference)
-    total = (len(ways) - 1) // 2
-    sums = np.arange(-total, total + 1)
-    return min(1.0, float(ways[np.abs(sums) >= abs(int(difference.sum()))].sum()))
-
-
-def _sign_sums(difference: Ints) -> Floats:
-    """Return the chance of each sum of the differences with random signs, from the smallest sum to the largest."""
     size, times = np.unique(np.abs(difference[difference != 0]), return_counts=True)
+    if not size.size:
+        return 1.0
     ways = np.ones(1)
     for step, many in zip(size.tolist(), times.tolist(), strict=True):
         # `many` videos of one size contribute step·(many − 2·heads): a binomial on a grid of 2·step.
@@ -56,7 +50,9 @@ def _sign_sums(difference: Ints) -> Floats:
         spread = np.zeros(2 * step * many + 1)
         spread[:: 2 * step] = chance
         ways = np.convolve(ways, spread)
-    return ways
+    total = (len(ways) - 1) // 2
+    sums = np.arange(-total, total + 1)
+    return min(1.0, float(ways[np.abs(sums) >= abs(int(difference.sum()))].sum()))
 
 
 def sign_flip_sums(difference: Floats) -> float:
@@ -81,9 +77,16 @@ def sign_flip_sums(difference: Floats) -> float:
             totals = np.concatenate([totals - one, totals + one])
         return float(np.mean(np.abs(totals) >= abs(float(used.sum())) - 1e-9 * float(np.abs(used).sum())))
     steps = np.rint(used * (GRID / float(np.abs(used).sum()))).astype(np.int64)
-    ways = _sign_sums(steps)
-    sums = np.arange(len(ways)) - (len(ways) - 1) // 2
-    return min(1.0, float(ways[np.abs(sums) >= abs(int(steps.sum())) - 2 * np.sqrt(len(steps))].sum()))
+    total = int(np.abs(steps).sum())
+    chance = np.zeros(2 * total + 1)
+    chance[total] = 1.0
+    for step in np.abs(steps[steps != 0]).tolist():
+        half = chance / 2
+        chance[:] = 0.0
+        chance[step:] += half[:-step]
+        chance[:-step] += half[step:]
+    least = abs(int(steps.sum())) - 2 * np.sqrt(len(steps))
+    return min(1.0, float(chance[np.abs(np.arange(-total, total + 1)) >= least].sum()))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -2,8 +2,9 @@
 
 from strobe.core.errors import printable
 from strobe.core.estimate import Missing
-from strobe.report.charts import ChartRow, Mark, Scale, dumbbell, dumbbell_keys, row_chart
+from strobe.report.charts import ChartRow, Mark, Scale, dumbbell_keys, row_chart, side_by_side
 from strobe.report.drawing import Answer, FigureContent, question
+from strobe.report.style import WRONG
 from strobe.report.view import View
 from strobe.report.wording import is_known, percent, value_of
 from strobe.studies.noise.records import NoiseScore
@@ -40,12 +41,13 @@ def _sentence(found: dict[str, NoiseScore]) -> str:
     if len(found) == 1:
         return noise_sentence(first, least)
     return (
-        f"{noise_sentence(last, most)} Of {len(found)} models, {printable(first)} has the least noise "
-        f"({percent(least.noise)})."
+        f"Of {len(found)} models, {printable(first)} has the least noise ({percent(least.noise)}), and {printable(last)} "
+        f"the most ({percent(most.noise)})."
     )
 
 
 def _row(name: str, one: NoiseScore) -> ChartRow:
+    marks = [Mark(value=one.noise, size=7)]
     if is_known(one.flips):
-        return dumbbell(name, one.noise, one.flips)
-    return ChartRow(label=name, marks=(Mark(value=one.noise, size=7),))
+        marks.append(Mark(value=one.flips, colour=WRONG, marker="D"))
+    return ChartRow(label=name, marks=side_by_side(marks))

@@ -49,7 +49,7 @@ class Noise(Study):
 
     def chapter(self, page: PageInput) -> Chapter:
         """Return the chapter with the figure and the table."""
-        content: Mapping[str, object] = {"intro": intro(page.view), "tables": noise_lines(page.view)}
+        content: Mapping[str, object] = {"intro": intro(page.view), "tables": noise_lines(page.view, on_page=True)}
         return Chapter(name="noise", title="The same frames, asked again", nav="Noise", content=content, terms=TERMS)
 
 

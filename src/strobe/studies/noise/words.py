@@ -51,16 +51,17 @@ def noise_sentence(name: str, one: NoiseScore) -> str:
     if not is_known(one.flips, one.beyond_noise):
         return f"{text} of the cases."
     text, gap = f"{text}; about the next frame in {percent(one.flips)}", measured(one.beyond_noise, "points")
-    p = p_text(one.p) if one.p is not None and one.p < 0.001 else f"= {p_text(one.p)}"
+    equals = "" if one.p is not None and one.p < 0.001 else "= "
+    p = f"p {equals}{p_text(one.p)}".replace(" ", "\N{NO-BREAK SPACE}")
     if (one.beyond_noise.value or 0) <= 0:
-        return f"{text}: no more than its own noise (difference {gap}, p {p})."
+        return f"{text}: no more than its own noise (difference {gap}, {p})."
     if one.p is None or one.p >= LEVEL:
-        return f"{text}: {gap} more than its own noise, which is not significant (p {p})."
-    return f"{text}: {gap} more than its own noise (p {p})."
+        return f"{text}: {gap} more than its own noise, which is not significant ({p})."
+    return f"{text}: {gap} more than its own noise ({p})."
 
 
-def noise_lines(view: View) -> list[Lines]:
-    """Return the terminal table: one row per model."""
+def noise_lines(view: View, *, on_page: bool = False) -> list[Lines]:
+    """Return the table: one row per model, and a sentence for each. On the page, a figure has the only sentence."""
     found = noise_of(view)
     if not found:
         return []
@@ -78,10 +79,12 @@ def noise_lines(view: View) -> list[Lines]:
         for name, one in found.items()
     ]
     notes = ["% [95 % interval]; beyond_noise in points. All other figures use the first answers"]
-    notes += [noise_sentence(name, one) for name, one in found.items()]
+    if not on_page or len(found) > 1:
+        notes += [noise_sentence(name, one) for name, one in found.items()]
     notes += [
         f"{printable(name)}: {counted(one.unscored, 'set')} without two answers on every frame excluded"
         for name, one in found.items()
         if one.unscored
     ]
-    return [(f"{printable(view.results.dataset.name)}: the same frames asked again", columns, rows, notes)]
+    title = "Noise and flips" if on_page else f"{printable(view.results.dataset.name)}: the same frames asked again"
+    return [(title, columns, rows, notes)]
