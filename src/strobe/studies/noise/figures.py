@@ -41,8 +41,8 @@ def _sentence(found: dict[str, NoiseScore]) -> str:
     if len(found) == 1:
         return noise_sentence(first, least)
     return (
-        f"Of {len(found)} models, {printable(first)} has the least noise ({percent(least.noise)}), and {printable(last)} "
-        f"the most ({percent(most.noise)})."
+        f"Of {len(found)} models, {printable(first)} has the least noise ({percent(least.noise)}), and "
+        f"{printable(last)} has the most ({percent(most.noise)})."
     )
 
 
