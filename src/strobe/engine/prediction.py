@@ -400,6 +400,10 @@ class _Work:
         if self.stopping is not None:
             outcome, early = ask(store=stores[runner.name], stopping=self.stopping)
         else:
+            if (n := times[runner.name]) > 1:
+                self._progress.note(
+                    f"{printable(runner.name)}: every frame is asked {n} times; the next line is for one"
+                )
             over = partial(ask_once, ask)
             outcome = ask_times(over, [runner], stores, times, outside)[runner.name]
         yield from self._reported({runner.name: outcome}, specs, {runner.name: early})
