@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from strobe.analyses.early import StoppedEarly
 from strobe.core.dataset import Dataset
-from strobe.core.errors import StrobeError
+from strobe.core.errors import StrobeError, printable
 from strobe.core.ports import FrameSource, Progress, SendableSource
 from strobe.engine.engine import EngineOptions, ModelOutcome
 from strobe.engine.forward import Runner
@@ -19,6 +19,7 @@ from strobe.engine.remote import Asking, RemoteAsker
 from strobe.engine.views import Crops
 from strobe.engine.worker import DecodeOptions
 from strobe.models.cores import cores
+from strobe.models.http import check_address
 from strobe.models.options import LoadOptions
 from strobe.models.requested import RequestedModel
 from strobe.store.ports import Shards
@@ -40,17 +41,31 @@ def asking_of(dataset: Dataset, source: FrameSource, workers: int | None, crops:
     )
 
 
+def _takes(model: RequestedModel) -> tuple[str, ...]:
+    """Return the settings that a model takes; none if its name is wrong, which is reported when it is loaded."""
+    try:
+        return model.takes
+    except StrobeError:
+        return ()
+
+
 def load_of(model: RequestedModel, load: LoadOptions) -> LoadOptions:
     """Return the load options of a model. Options for remote models do not apply to models that do not take them."""
     if (load.prompt, load.limits) != (None, None):
-        takes = model.takes
+        takes = _takes(model)
         prompt, limits = load.prompt if "prompt" in takes else None, load.limits if "limits" in takes else None
         load = replace(load, prompt=prompt, limits=limits)
     return model.settings.applied(load)
 
 
 def check_remote_options(models: Sequence[RequestedModel], options: "PredictOptions") -> None:
-    """Raise an error for an option that no model of the command takes."""
+    """Raise an error for an address with a secret in it, and for an option that no model of the command takes.
+
+    The command and the names of its models are stored, so such an address is refused before anything is written.
+    """
+    for one in models:
+        if one.is_remote:
+            check_address(one.spec.partition("@")[2], printable(one.spec.partition("@")[0]))
     given = {
         "limits": (options.load.limits, "limits"),
         "max_requests": (options.max_requests, "limits"),
@@ -58,7 +73,7 @@ def check_remote_options(models: Sequence[RequestedModel], options: "PredictOpti
         "prompt": (options.load.prompt, "prompt"),
     }
     for name, (value, setting) in given.items():
-        if value is not None and not any(setting in one.takes for one in models):
+        if value is not None and not any(setting in _takes(one) for one in models):
             what = "a vision-language model" if setting == "prompt" else "a model behind an address"
             raise StrobeError(f"<<{name}>> is for {what}, and no model of this command is one; remove <<{name}>>")
 
