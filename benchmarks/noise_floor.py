@@ -116,7 +116,7 @@ def main() -> None:
         rng = np.random.default_rng([options.seed, number])
         studies = [study(design, rng, seed) for seed in range(options.studies)]
         covered = [
-            100 * np.mean([ends[place][0] - 1e-12 <= value <= ends[place][1] + 1e-12 for ends, _ in studies])
+            100 * np.mean([ends[place][0] <= value <= ends[place][1] for ends, _ in studies])
             for place, value in enumerate(truth)
         ]
         found = 100 * np.mean([p < 0.05 for _, p in studies])
