@@ -112,6 +112,7 @@ PROVIDERS = Registry(
         "pt2": "strobe.models.pt2:PROVIDER",
         "py": "strobe.models.plugin:PROVIDER",
         "ultralytics": "strobe.models.detectors.ultralytics:PROVIDER",
+        "openai": "strobe.models.openai:PROVIDER",
     },
     reserved=("bundled", "live", "truth", *(form.scheme for form in FORMS)),
 )
