@@ -111,12 +111,13 @@ class HttpClient:
         if isinstance(error, names.SSLError):
             why = "its certificate cannot be verified; set SSL_CERT_FILE to the certificate of its issuer"
             return self._failed(f"{why} ({error})", blame="model", used=used)
+        # Before time-outs, because NewConnectionError is one of them.
+        if isinstance(error, names.NewConnectionError | names.ProxyError):
+            return self._failed("nothing answers at this address; is the service running?", blame="again", used=used)
         if isinstance(error, names.TimeoutError):
             return self._failed(f"no reply within {self._timeout:g} s", blame="again", used=used)
         if isinstance(error, names.LocationValueError):
             return self._failed(f"not a valid address ({error})", blame="model", used=used)
-        if isinstance(error, names.NewConnectionError | names.ProxyError):
-            return self._failed("nothing answers at this address; is the service running?", blame="again", used=used)
         return self._failed(f"the connection was lost ({error})", blame="again", used=used)
 
     def _refused(self, reply: Any, content: bytes, used: Usage) -> RequestFailed:
