@@ -36,7 +36,7 @@ class Asked:
 
 
 def completion(text: str | None, **more: Any) -> dict[str, Any]:
-    """A chat completion as OpenAI documents it. `more`: finish, refusal, logprobs (one dict of tokens per token), model."""
+    """A chat completion as OpenAI documents it. `logprobs` has a dict of tokens for each token."""
     content = [
         {
             "token": max(tokens, key=tokens.get), "logprob": max(tokens.values()), "bytes": None,
@@ -60,7 +60,7 @@ Answer = Callable[[Asked], "str | dict[str, Any] | tuple[int, dict[str, Any]]"]
 
 
 class ChatEndpoint:
-    """A running service: its `url` ends with /v1, and `asked` has every request with an image. `key` is required if set."""
+    """A running service: its `url` ends with /v1, and `asked` has every request with an image."""
 
     def __init__(self, answer: Answer, *, key: str | None = None) -> None:
         self.answer, self.key = answer, key
