@@ -22,7 +22,8 @@ from strobe.engine.running import Running
 
 if TYPE_CHECKING:
     from strobe.api.faces import Evaluated
-    from strobe.engine.prediction import PredictOptions, PredictOutcome
+    from strobe.engine.outcomes import PredictOutcome
+    from strobe.engine.prediction import PredictOptions
     from strobe.models.plan import ImagePlan
     from strobe.models.requested import RequestedModel
 

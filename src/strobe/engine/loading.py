@@ -35,8 +35,9 @@ from strobe.models.options import LoadOptions
 from strobe.models.registry import load_model
 from strobe.models.requested import RequestedModel
 from strobe.models.testbed import tags_of
+from strobe.store.frame_names import FrameNames
 from strobe.store.run_folder import Run
-from strobe.store.shards import FrameNames, ModelShards, facts_of, shard_models
+from strobe.store.shards import ModelShards, facts_of, shard_models
 
 if TYPE_CHECKING:
     from strobe.engine.prediction import PredictOptions

@@ -29,6 +29,7 @@ from strobe.core.errors import ModelFailed, StrobeError, UnknownName, printable
 from strobe.core.files import sha256_of_file
 from strobe.core.ports import EncodedClassifier, Image, Preparation
 from strobe.core.records import ModelSpec
+from strobe.core.remote import Reply, RequestLimits
 from strobe.models.options import LoadOptions, ModelName, require_file
 from strobe.models.own_files import MODULE, OPENED_BY_LIBRARIES, OwnImports, Watch, named_beside, watching
 from strobe.models.plan import AsDecoded
@@ -309,6 +310,22 @@ class _GuardedBoth(_GuardedEncoded, _GuardedGradients):
     """The same wrapper for a model that decodes on its device and has gradients, as strobe's torch classifiers do."""
 
 
+class GuardedRemote(GuardedModel):
+    """The same wrapper for a model behind an address."""
+
+    @property
+    def limits(self) -> RequestLimits:
+        """How the service may be asked."""
+        limits: RequestLimits = self._model.limits
+        return limits
+
+    def ask(self, prepared: Sequence[Any], *, sources: Sequence[str], attempt: int = 0) -> Reply:
+        """Call the model's `ask`."""
+        with raising(self._path):
+            reply: Reply = self._model.ask(prepared, sources=sources, attempt=attempt)
+            return reply
+
+
 _GUARDS = {
     (False, False): GuardedModel, (True, False): _GuardedEncoded, (False, True): _GuardedGradients,
     (True, True): _GuardedBoth,
@@ -326,7 +343,20 @@ def _sendable(preparation: Preparation | None) -> Preparation | None:
 
 def guarded(made: Any, path: Path | None, spec: ModelSpec) -> GuardedModel:
     """Return the model behind the full port with this spec. `path` is its file, if it has one."""
+    if is_remote(made):
+        return GuardedRemote(made, path, spec)
     return _GUARDS[isinstance(made, EncodedClassifier), _has_gradients(made)](made, path, spec)
+
+
+def is_remote(made: Any) -> bool:
+    """Return whether this is a model behind an address: it is asked, and has no forward."""
+    return isinstance(getattr(made, "limits", None), RequestLimits) and hasattr(made, "ask")
+
+
+def has_port(made: Any) -> bool:
+    """Return whether this is a model: an object with `spec`, `prepare`, and `forward` or `ask`."""
+    is_model = isinstance(getattr(made, "spec", None), ModelSpec) and hasattr(made, "prepare")
+    return is_model and (hasattr(made, "forward") or is_remote(made))
 
 
 def _has_gradients(made: Any) -> bool:

@@ -25,11 +25,12 @@ from strobe.core.locks import Lock, writing
 from strobe.core.swaps import settle, swapping
 from strobe.core.tasks import Task
 from strobe.store.brought import brought_files, read_brought
-from strobe.store.shards import FRAMES, FrameNames, ModelShards, facts_of, keep_frames, shard_models
+from strobe.store.frame_names import FRAMES, FrameNames, keep_frames
+from strobe.store.shards import ModelShards, facts_of, shard_models
 
 SCHEMA = 1
 
-_HELD = ("predictions/*/*.parquet", "external/*.parquet")
+_HELD = ("predictions/*/*.parquet", "predictions/*/*.journal", "external/*.parquet")
 _PACKAGES = ("numpy", "scipy", "pyarrow", "pillow", "av", "torch", "torchvision", "timm", "transformers", "onnxruntime")
 
 
