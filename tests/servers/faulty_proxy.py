@@ -4,7 +4,7 @@
 
 Request number n gets fault n modulo the number of faults. `ok` forwards it. `429`, `503` and other numbers are statuses
 (429 with Retry-After: 0). `drop` closes the connection, `cut` closes it in the middle of the reply, `slow:SECONDS`
-waits first, `json` is no JSON, `other` is another service. `length`, `filter`, `refusal` and `empty` change the completion.
+waits first, `json` is no JSON, `other` is another service. `length`, `filter`, `refusal` and `empty` change the answer.
 """
 
 import argparse

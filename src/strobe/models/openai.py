@@ -41,7 +41,7 @@ _SAID = 200
 class ChatModel:
     """One model of a service. Subclasses write the question and read the answer."""
 
-    device, lanes, preparation = "cpu", 1, None
+    device, lanes, preparation = "remote", 1, None
 
     def __init__(self, client: HttpClient, model: ModelName, settings: ChatSettings, options: LoadOptions) -> None:
         self.limits = RequestLimits.of(options.limits)
