@@ -3,15 +3,14 @@
 import base64
 import io
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from PIL import Image as Pillow
 
 from strobe.core.ports import Image
 
 
-@dataclass(frozen=True, slots=True)
-class SentImage:
+class SentImage(NamedTuple):
     """An image as it is sent: a data URL, the size of what is sent, and the size of the frame."""
 
     url: str
