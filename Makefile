@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test quick check lint docs clean browser dist matrix fuzz simulate-faults site constraints mutants bench
+.PHONY: help demo test quick check lint docs clean browser dist matrix fuzz simulate-faults site constraints mutants bench servers test-servers
 
 help:
 	@echo "make demo   run real models on a real clip and make a report; DEMO=--training runs the training recipes"
@@ -19,6 +19,8 @@ help:
 	@echo "make bench  the short benchmarks, their ratios beside the recorded ones; RECORD=1 records them"
 	@echo "make site   build the documentation in site/, readable without a server or a network"
 	@echo "make constraints   write the installed versions to constraints.txt, for CONSTRAINTS=constraints.txt"
+	@echo "make servers   install real servers for models behind an address, each in its own environment in .servers/"
+	@echo "make test-servers   run the tests that need them"
 	@echo "make docs   regenerate the CLI reference and results.schema.json"
 
 $(VENV)/.demo: pyproject.toml
@@ -41,10 +43,16 @@ browser: $(VENV)/.dev
 
 test: $(VENV)/.dev browser
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -n auto --dist worksteal
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not servers"
 
 quick: $(VENV)/.dev
-	$(BIN)/python -m pytest -n auto -m "not slow and not browser"
+	$(BIN)/python -m pytest -n auto -m "not slow and not browser and not servers"
+
+servers: $(VENV)/.dev
+	$(BIN)/python scripts/servers_transformers.py install
+
+test-servers: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 0 -m servers tests/servers
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
