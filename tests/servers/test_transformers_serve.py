@@ -21,12 +21,12 @@ from strobe.core.remote import RequestFailed
 from strobe.models.options import LoadOptions
 from strobe.models.registry import load_model
 
-ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(ROOT / "scripts"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 from faulty_proxy import FaultyProxy
 from servers_transformers import LETTERS, python_of, serve_command
 
+ROOT = Path(__file__).parents[2]
 pytestmark = [
     pytest.mark.servers,
     pytest.mark.slow,
