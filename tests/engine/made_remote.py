@@ -39,7 +39,7 @@ class Colours:
         self.keys: set[str] = set()
         self.attempts = Counter[str]()
         self.sources: dict[str, str] = {}
-        self.fault: Fault = fault or (lambda name, n: None)  # noqa: ARG005
+        self.fault: Fault = fault or (lambda name, n: None)
         self.key, self.guard = key, threading.Lock()
         self.flying = self.most_flying = 0
         outer = self

@@ -19,6 +19,7 @@ from strobe.core.dataset import Dataset
 from strobe.core.derivation import unreviewed
 from strobe.core.estimate import Missing
 from strobe.studies.people.records import DrawnResults, PeopleResults
+from strobe.studies.remote.records import RemoteScore
 from strobe.studies.temporal.records import OffsetError, Trend
 from strobe.studies.trainings.records import Trainings
 from strobe.studies.unlabelled.records import FlickerResults, LabelSample
@@ -213,7 +214,8 @@ class Results:
     pairs. `people` is present if people named images; there may then be no model. `preserved` is present if findings
     were named by people or judged by models. `strobe` is the version that wrote the file, if it was installed.
     `trainings` is present if models are called NAME~SEED. `flicker` is present if some sets have no label; if no set
-    has a label, there may be no model. `studies` holds the records of studies that installed packages add, by name.
+    has a label, there may be no model. `remote` is present if models were asked over a network. `studies` holds the
+    records of studies that installed packages add, by name.
     """
 
     schema: Literal[1] = SCHEMA
@@ -233,6 +235,7 @@ class Results:
     drawn: DrawnResults | None = field(default=None, metadata=LEFT_OUT)
     trainings: tuple[Trainings, ...] | None = field(default=None, metadata=LEFT_OUT)
     flicker: FlickerResults | None = field(default=None, metadata=LEFT_OUT)
+    remote: Mapping[str, RemoteScore] | None = field(default=None, metadata=LEFT_OUT)
     studies: Mapping[str, Any] | None = field(default=None, metadata=LEFT_OUT)
 
 

@@ -64,7 +64,8 @@ class RequestLimits:
 class Usage:
     """What requests used: their number, with every try; bytes sent; tokens, if the service counts them.
 
-    The engine counts the `retries` among the requests, and the frames that have `failed`.
+    The engine counts the `retries` among the requests, the frames that have `failed`, and the `cost` at the user's
+    prices.
     """
 
     requests: int = 0
@@ -73,6 +74,7 @@ class Usage:
     output_tokens: int = 0
     retries: int = 0
     failed: int = 0
+    cost: float = 0.0
 
     def __add__(self, other: "Usage") -> "Usage":
         """Return the sum.
@@ -97,7 +99,8 @@ class Usage:
             f"{self.requests:,} request{'' if self.requests == 1 else 's'}{again}, {self.sent_bytes / 1e6:,.1f} MB sent"
         )
         tokens = self.input_tokens + self.output_tokens
-        return line + (f", {self.input_tokens:,} + {self.output_tokens:,} tokens" if tokens else "")
+        line += f", {self.input_tokens:,} + {self.output_tokens:,} tokens" if tokens else ""
+        return line + (f", cost {self.cost:,.4g}" if self.cost else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,7 +52,7 @@ class ModelOutcome:
     """A model's statistics: the frames predicted now, cached and unreadable, the seconds in `forward`, and its failure.
 
     `first_problem` is the error of the first frame that was unreadable this time. For a model behind an address,
-    `spent` is what its requests used now, `spent_before` what they used earlier, and `cost` the price of both.
+    `spent` is what its requests used now, and `spent_before` is what they used earlier.
     """
 
     n_new: int = 0
@@ -64,7 +64,6 @@ class ModelOutcome:
     error: str | None = None
     spent: Usage | None = None
     spent_before: Usage = field(default_factory=Usage)
-    cost: float = 0.0
 
 
 def run_models(

@@ -21,6 +21,7 @@ from strobe.core.ports import (
     FrameSource,
     Model,
     Progress,
+    RemoteModel,
     SendableSource,
 )
 from strobe.core.projections import projection_between
@@ -95,6 +96,7 @@ def store_of(
             **({"helper": True} if model.helper and not _was_asked(run, runner.name) else {}),
             **({"view": "crop"} if model.view is not None else {}),
             **({"stopped_early": True} if stop_early else {}),
+            **({"remote": True} if isinstance(runner.model, RemoteModel) else {}),
             "spec": {
                 "name": spec.name,
                 "provider": spec.provider,

@@ -28,8 +28,7 @@ class PredictOutcome:
         rate = f", {done.n_new / done.wall_s:.1f} frames/s" if done.wall_s else ""
         bad = f", {done.n_unreadable} without an answer" if done.n_unreadable else ""
         if done.spent is not None:
-            cost = f", cost {done.cost:,.4g} so far" if done.cost else ""
-            rate += f"; {done.spent.text()}{cost}"
+            rate += f"; {done.spent.text()}"
         early = f"; stopped early: {self.stopped.text()}" if self.stopped else ""
         text = f"{done.n_new} new, {done.n_kept} cached{bad}{rate}{early}"
         return f"FAILED after {text}: {self.error}" if self.error else text
@@ -47,8 +46,7 @@ class PredictOutcome:
                 "unreadable": self.outcome.n_unreadable,
             }
             if self.outcome.spent is not None:
-                total = self.outcome.spent + self.outcome.spent_before
-                facts["spent"] = {**encode(total), "cost": round(self.outcome.cost, 6)}
+                facts["spent"] = encode(self.outcome.spent + self.outcome.spent_before)
             facts["seconds"] = {"forward": round(self.outcome.forward_s, 3), "wall": round(self.outcome.wall_s, 3)}
         if self.stopped is not None:
             facts["stopped_early"] = encode(self.stopped)

@@ -128,11 +128,10 @@ class Budget:
             self._started += 1
             self._flying[name] = flying + 1
 
-    def pay(self, name: str, limits: RequestLimits, used: Usage) -> None:
+    def pay(self, name: str, used: Usage) -> None:
         """Record what a reserved request used."""
         with self._guard:
-            cost = limits.cost(used)
             total, n = self._costs.get(name, (0.0, 0))
-            self._costs[name] = total + cost, n + 1
-            self.spent += cost
+            self._costs[name] = total + used.cost, n + 1
+            self.spent += used.cost
             self._flying[name] -= 1

@@ -129,7 +129,6 @@ class RemoteAsker:
 
     def _account(self, outcome: ModelOutcome) -> None:
         outcome.spent, outcome.spent_before = self._spent, self._before
-        outcome.cost = self._limits.cost(self._spent + self._before)
 
     def _decoder(self) -> Decoder:
         asking = self._asking
@@ -210,8 +209,8 @@ class RemoteAsker:
                 return
             self._budget.take(self._runner.name, self._limits)
             used, found = self._sent(batch)
-            used = replace(used, retries=int(batch.tried > 0))
-            self._budget.pay(self._runner.name, self._limits, used)
+            used = replace(used, retries=int(batch.tried > 0), cost=self._limits.cost(used))
+            self._budget.pay(self._runner.name, used)
             batch = replace(batch, tried=batch.tried + 1, used=batch.used + used)
             with self._guard:
                 if self._abandoned:
@@ -359,7 +358,7 @@ class RemoteAsker:
         left = self._n_missing - done
         failed = self._outcome.n_unreadable
         line = f"{rate:.1f} requests/s; {spent.retries:,} retries; {failed:,} frame(s) without an answer"
-        cost = self._limits.cost(spent)
+        cost = spent.cost
         if cost and done:
             line += f"; cost {cost:,.4g}, about {cost * left / done:,.4g} left"
         self._note(f"{printable(self._runner.name)}: {left:,} of {self._n_missing:,} frames left; {line}")

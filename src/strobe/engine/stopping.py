@@ -130,7 +130,7 @@ def _join(total: ModelOutcome, done: ModelOutcome) -> None:
     total.wall_s += done.wall_s
     total.first_problem = total.first_problem or done.first_problem
     total.error = done.error
-    total.spent, total.spent_before, total.cost = done.spent, done.spent_before, done.cost
+    total.spent, total.spent_before = done.spent, done.spent_before
 
 
 @dataclass(frozen=True, slots=True)

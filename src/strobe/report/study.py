@@ -148,6 +148,7 @@ STUDIES: Registry[Study] = Registry(
         "background": "strobe.studies.background.study:BACKGROUND",
         "variants": "strobe.studies.variants.study:VARIANTS",
         "people": "strobe.studies.people.study:PEOPLE",
+        "remote": "strobe.studies.remote.study:REMOTE",
     },
 )
 """Every study by name, in the order in which the terminal and the page show them."""

@@ -88,14 +88,15 @@ def read_journal(path: Path) -> JournalContent:
 
 def spent_text(used: Usage) -> str:
     """Return what requests used as a line of JSON, for the metadata of a shard."""
-    return json.dumps({name: value for name in Usage.__slots__ if (value := getattr(used, name))})
+    return json.dumps({name: value for name in Usage.__slots__ if (value := getattr(used, name))}, allow_nan=False)
 
 
 def spent_of(metadata: Mapping[bytes, bytes] | None) -> Usage:
     """Return what the requests of a shard used; nothing if its metadata has no such line."""
     try:
         found: Any = json.loads((metadata or {}).get(_SPENT, b"{}"))
-        return Usage(**{name: int(found.get(name, 0)) for name in Usage.__slots__})
+        counts = {name: int(found.get(name, 0)) for name in Usage.__slots__ if name != "cost"}
+        return Usage(**counts, cost=float(found.get("cost", 0.0)))
     except (ValueError, TypeError, AttributeError):
         return Usage()
 

@@ -346,8 +346,8 @@ class ModelShards:
 
     def spent(self) -> Usage:
         """Return what the requests for the stored answers used."""
-        every = (spent_of(pq.read_schema(path).metadata) for path, _ in self._shards())
-        return sum(every, Usage())
+        shards = [spent_of(pq.read_schema(path).metadata) for path, _ in self._shards()]
+        return sum((read_journal(path).used for path, _ in self._journals()), sum(shards, Usage()))
 
     def read(self, *, kind: str = "logits", every_box: bool = False) -> Answers:
         """Merge all shards. Raise an error if a frame occurs twice. `kind` is the type of the scores.
