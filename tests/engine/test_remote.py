@@ -107,9 +107,7 @@ def names_in_order(service: Colours, dataset: Dataset) -> list[str]:
     return [hashlib.sha256(json.dumps(one).encode()).hexdigest()[:12] for one in prepared]
 
 
-def test_every_frame_is_asked_once_and_answered_as_in_process(
-    colours: Make, tmp_path: Path, service: Colours
-) -> None:
+def test_every_frame_is_asked_once_and_answered_as_in_process(colours: Make, tmp_path: Path, service: Colours) -> None:
     data, notes = colours(n_sets=6, k=5), Notes()
     asker, store = asker_of(data, tmp_path / "run", service, concurrency=8)
     outcome = asker.run(rows_of(data), notes)
@@ -305,9 +303,7 @@ def test_an_answer_of_another_width_ends_the_model(colours: Make, tmp_path: Path
 
 
 @pytest.mark.parametrize("retries", [0, 5])
-def test_an_address_that_is_gone_ends_the_model(
-    colours: Make, tmp_path: Path, service: Colours, retries: int
-) -> None:
+def test_an_address_that_is_gone_ends_the_model(colours: Make, tmp_path: Path, service: Colours, retries: int) -> None:
     """Frames that were asked in vain are not stored as failed: the next command asks them."""
     data, time = colours(n_sets=6, k=5), FakeTime()
     asker, store = asker_of(data, tmp_path / "run", service, time=time, retries=retries)

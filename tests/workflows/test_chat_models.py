@@ -96,7 +96,7 @@ def test_from_the_question_to_the_tables(clips: Clips, serve: Any, command: Comm
     wrong = sum(video == 0 for video in clips.video.values())
     assert wrong == 5
     assert score["acc_orig"]["count"] == 25
-    rows = list(csv.DictReader((run / "tables" / "outside.csv").open()))
+    rows = list(csv.DictReader((run / "tables" / "outside.csv").read_text().splitlines()))
     assert [(row["said"], int(row["frames"])) for row in rows] == [("A spaceship!", 5)]
     again = command(*words, "-o", run, "--no-report")
     assert again[0] == 0
@@ -177,7 +177,7 @@ def test_every_fault_in_one_run(clips: Clips, serve: Any, command: Command, tmp_
         n_again = sum(fault in ("429", "drop", "503", "cut") for fault in proxy.used)
         assert n_again > 5
         assert len(proxy.used) == 1 + clips.n_frames + n_again
-        rows = list(csv.DictReader((run / "tables" / "outside.csv").open()))
+        rows = list(csv.DictReader((run / "tables" / "outside.csv").read_text().splitlines()))
         assert [(row["said"], int(row["frames"])) for row in rows] == [
             ("I'm sorry, I can't help with that.", n_refused)
         ]
