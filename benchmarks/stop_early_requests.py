@@ -1,6 +1,6 @@
 """Count the requests that a model behind an address needs on a dataset, in full and with --stop-early.
 
-    strobe import imagenet-vid-robust RELEASE vid/ --media none
+    strobe import imagenet-vid-robust RELEASE vid/ --no-media
     python benchmarks/stop_early_requests.py vid/
 
 No model runs: answers are drawn with a given accuracy on the anchors and a given pm-k accuracy, as published for three
