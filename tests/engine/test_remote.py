@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made_remote import COLOURS, Colours, ColourModel, Fault
+from made_remote import COLOURS, ColourModel, Colours, Fault
 
 from strobe.core.answers import BoxAnswers, ClassAnswers, State
 from strobe.core.dataset import Dataset
@@ -37,7 +37,7 @@ class FakeTime:
         self.waits: list[float] = []
         self.clock = Clock(now=lambda: self.time, wait=self._wait)
 
-    def _wait(self, stop: threading.Event, seconds: float) -> None:  # noqa: ARG002 (the port's signature)
+    def _wait(self, stop: threading.Event, seconds: float) -> None:
         with self.guard:
             self.waits.append(seconds)
             self.time += seconds

@@ -124,7 +124,7 @@ class Budget:
                 total, n = self._costs.get(name, (0.0, 0))
                 each = max(total / n if n else 0.0, limits.price_request)
                 if self.spent + (flying + 1) * each > self.max_cost * (1 + 1e-9):
-                    raise BudgetUsedUp(f"the budget of {self.max_cost:g} is used up ({self.spent:.4g} spent)")
+                    raise BudgetUsedUp(f"the budget of {self.max_cost:g} is used up")
             self._started += 1
             self._flying[name] = flying + 1
 

@@ -104,8 +104,8 @@ class Running:
     )
     stop_early: bool = option(
         False,
-        "For classifiers: stop a set at its first wrong frame. acc_orig, acc_pmk and drop stay the same and need fewer "
-        "frames. Figures that need every frame are omitted.",
+        "For classifiers: stop a set at its first wrong frame or, without labels, at its first other answer. acc_orig, "
+        "acc_pmk, drop and flicker stay the same and need fewer frames. Figures that need every frame are omitted.",
     )
     deterministic: bool = option(False, "Give bit-identical results in every run on one machine. Slower on a GPU.")
     trust: bool = option(False, "Load weights that may run code. Only for files you trust.")

@@ -82,7 +82,7 @@ def evaluate(
     requested = requested_models(models, trust=prediction.load.trust) if models else []
     if opened is None:
         _check_shown(place, requested, show, request)
-        _check_for_videos(prediction, request)
+        _check_for_videos(request)
         made = dataset_of_videos(
             sources, place, requested, videos, k=request.options.k, prediction=prediction, progress=progress
         )
@@ -177,10 +177,9 @@ def _check_shown(run: Run, requested: Sequence[RequestedModel], show: Sequence[s
             raise UnknownName(what, name, known)
 
 
-def _check_for_videos(prediction: PredictOptions, request: ScoreRunOptions) -> None:
+def _check_for_videos(request: ScoreRunOptions) -> None:
     """Raise an error for options that need more than videos, before a video is decoded."""
     options = {
-        "<<stop_early>>": prediction.stop_early,
         "<<compare_review>>": request.compare_review,
         "<<baseline>>": request.options.baseline,
         "<<judge>>": request.options.judges,
