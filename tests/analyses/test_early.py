@@ -259,9 +259,7 @@ def test_without_labels_flicker_is_exact_from_fewer_frames(seed: int) -> None:
     state[list(lost)] = State.UNREADABLE
     full = ClassAnswers(model="m", kind="labels", label=label, state=state, reasons=lost)
     early = stopped(plan, Failures(plan), full)
-    known = [
-        bool((full.state[plan.frame[plan.set_row == one]] <= State.OUTSIDE).all()) for one in range(plan.n_sets)
-    ]
+    known = [bool((full.state[plan.frame[plan.set_row == one]] <= State.OUTSIDE).all()) for one in range(plan.n_sets)]
     assert settled_sets(plan, early).tolist() == known
     assert not open_sets(plan, early).any()
     for one in np.flatnonzero(known).tolist():

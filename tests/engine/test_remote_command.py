@@ -219,9 +219,7 @@ def test_a_list_gives_a_model_its_limits(data: Path, tmp_path: Path, service: Co
     (tmp_path / "models.toml").write_text(
         f'[[model]]\nname = "far"\nmodel = "{PLUGIN}"\nlimits = {{ concurrency = 2, retries = 0 }}\n'
     )
-    code, _, noted = command(
-        "predict", data, "-m", f"@{tmp_path / 'models.toml'}", "-o", tmp_path / "run", "--trust"
-    )
+    code, _, noted = command("predict", data, "-m", f"@{tmp_path / 'models.toml'}", "-o", tmp_path / "run", "--trust")
     assert code == 0, noted
     assert service.most_flying == 2
     assert "with retries" not in noted
