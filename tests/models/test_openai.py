@@ -127,7 +127,7 @@ def test_the_prompt_is_the_users(serve: Any, load: Any) -> None:
     assert service.asked[-1].text.startswith("Pick a letter:\nA. ")
     assert service.asked[-1].text.endswith('like {"x": 1}')
     for prompt, problem in (
-        ("Pick: {choises}", r"unknown placeholder .*'choises'; did you mean choices\?"),
+        ("Pick: {choicez}", r"unknown placeholder .*'choicez'; did you mean choices\?"),
         ("What is it?", r"does not list the choices; write \{choices\}"),
         (" ", r"the prompt is empty|does not list"),
     ):
@@ -420,7 +420,7 @@ def test_what_cannot_work_is_one_line(serve: Any, load: Any, tmp_path: Path) -> 
         (r"has one class \(cat\), and a choice needs two", lambda: load(service.url, label_space=one)),
         (r"none of these is a class of the dataset", lambda: load(service.url, label_space=none)),
         (r"2,001 classes, and a prompt lists at most 2,000", lambda: load(service.url, label_space=many)),
-        (r"unknown setting in .*'anwser'; did you mean answer\?", lambda: load(service.url, {"anwser": "free"})),
+        (r"unknown setting in .*'answerz'; did you mean answer\?", lambda: load(service.url, {"answerz": "free"})),
         (r"answer: expected one of letters, constrained, free, got 'word'",
          lambda: load(service.url, {"answer": "word"})),
         (r"answer: expected one of constrained, free",

@@ -243,7 +243,7 @@ def test_bad_input_is_one_line_and_writes_nothing(
     elif case == "password":
         url = service.url.replace("://", "://me:pw@")
     elif case == "setting":
-        more = ["--model-settings", settings(tmp_path, anwser="free")]
+        more = ["--model-settings", settings(tmp_path, answerz="free")]
     elif case == "prompt":
         (tmp_path / "prompt.txt").write_text("What is it?")
         more = ["--prompt", tmp_path / "prompt.txt"]

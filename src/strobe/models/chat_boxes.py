@@ -32,7 +32,7 @@ def with_other(classes: LabelSpace) -> LabelSpace:
     return LabelSpace(name=f"{classes.name} or other", ids=(*classes.ids, OTHER), names=(*classes.names, OTHER))
 
 
-class BoxQuestion:
+class ChatBoxes:
     """The question for boxes of these classes, and the reader of its answers."""
 
     def __init__(self, classes: LabelSpace, settings: ChatSettings, prompt: str) -> None:

@@ -28,7 +28,7 @@ _AROUND = " \t\r\n\"'`*_()[].:,▁Ġ"
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ChatQuestion:
     """A question about one source: its text, and the class behind each choice as shown; −1 is "none of these"."""
 
     text: str
@@ -70,7 +70,7 @@ class Choices:
         """A digest of the choices as they are written."""
         return digest_of_texts(*self.names, self._settings.none)[:16]
 
-    def question(self, source: str) -> Question:
+    def question(self, source: str) -> ChatQuestion:
         """Return the question for all frames of this source."""
         settings, n = self._settings, len(self.names)
         order = np.arange(n)
@@ -85,17 +85,17 @@ class Choices:
         else:
             lines = [f"- {word}" for word in words]
         values = {"choices": "\n".join(lines), "symbol": "letter" if self.are_letters else "number"}
-        return Question(filled(self._prompt, values), places, symbols)
+        return ChatQuestion(filled(self._prompt, values), places, symbols)
 
     def _word(self, place: int) -> str:
         return self._settings.none if place < 0 else self.names[place]
 
-    def schema(self, question: Question) -> dict[str, Any]:
+    def schema(self, question: ChatQuestion) -> dict[str, Any]:
         """Return the `response_format` that allows these choices and nothing else."""
         names = [self._word(place) for place in question.places]
         return json_schema({"class": {"type": "string", "enum": names}})
 
-    def read(self, text: str, tokens: Sequence[Any] | None, question: Question) -> RemoteAnswer | None:
+    def read(self, text: str, tokens: Sequence[Any] | None, question: ChatQuestion) -> RemoteAnswer | None:
         """Return the answer, or None if the text names no choice. `tokens` are the log-probabilities, if requested."""
         if tokens is not None:
             shares = _shares(tokens, question, len(self.names))
@@ -112,7 +112,7 @@ class Choices:
         scores[place] = 1.0
         return RemoteAnswer(scores=scores, said=text)
 
-    def _place(self, text: str, question: Question) -> int | None:
+    def _place(self, text: str, question: ChatQuestion) -> int | None:
         """Return the class that the text chooses, −1 for "none of these", or None."""
         if self._settings.answer == "constrained":
             text = _in_json(text)
@@ -126,7 +126,7 @@ class Choices:
         exact = [place for place, name in enumerate(self.names) if name == text.strip()]
         return exact[0] if len(exact) == 1 else self._found.find(text)
 
-    def _by_symbol(self, text: str, question: Question) -> int | None:
+    def _by_symbol(self, text: str, question: ChatQuestion) -> int | None:
         found = _SYMBOL.fullmatch(text.strip().lstrip("([*\"'` "))
         if found is None:
             return None
@@ -189,7 +189,7 @@ def _in_json(text: str) -> str:
     return inner if isinstance(inner, str) else text
 
 
-def _shares(tokens: Sequence[Any], question: Question, n: int) -> tuple[NDArray[np.float32], float] | None:
+def _shares(tokens: Sequence[Any], question: ChatQuestion, n: int) -> tuple[NDArray[np.float32], float] | None:
     """Return the probability of each class and of "none of these", at the first token that is a symbol.
 
     The probabilities of all spellings of a symbol are added and divided by their sum over the choices. Returns None if

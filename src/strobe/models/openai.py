@@ -15,7 +15,7 @@ from strobe.core.labels import LabelSpace
 from strobe.core.ports import Image
 from strobe.core.records import ModelSpec
 from strobe.core.remote import Blame, RemoteAnswer, Reply, RequestFailed, RequestLimits, Usage
-from strobe.models.chat_boxes import BoxQuestion, WrongForm, with_other
+from strobe.models.chat_boxes import ChatBoxes, WrongForm, with_other
 from strobe.models.chat_choices import Choices
 from strobe.models.chat_images import ImageEncoding, SentImage
 from strobe.models.chat_settings import ChatSettings, chat_settings, digest_of_texts, prompt_of
@@ -215,7 +215,7 @@ class ChatDetector(ChatModel):
     ) -> None:
         super().__init__(client, model, settings, options)
         prompt = prompt_of(settings, options, what=model.plain)
-        self._boxes = BoxQuestion(classes, settings, prompt)
+        self._boxes = ChatBoxes(classes, settings, prompt)
         facts = {"choices": self._boxes.digest}
         self.spec = _spec(
             model, client, settings, options, self.probe(), with_other(classes), prompt=prompt, facts=facts
