@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test quick check lint docs clean browser dist matrix fuzz simulate-faults site constraints mutants bench servers test-servers
+.PHONY: help demo test quick check lint docs clean browser dist matrix fuzz simulate-faults site constraints mutants bench servers server-transformers test-servers
 
 help:
 	@echo "make demo   run real models on a real clip and make a report; DEMO=--training runs the training recipes"
@@ -48,12 +48,6 @@ test: $(VENV)/.dev browser
 quick: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto -m "not slow and not browser and not servers"
 
-servers: $(VENV)/.dev
-	$(BIN)/python scripts/servers_transformers.py install
-
-test-servers: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 0 -m servers tests/servers
-
 lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -85,6 +79,15 @@ mutants: $(VENV)/.dev
 # Ratios of one run, not seconds; exit code 1 if one fell by more than a tenth. About five minutes on two cores.
 bench: $(VENV)/.dev
 	$(BIN)/python scripts/bench.py $(if $(RECORD),--record)
+
+# transformers serve needs an environment of its own: docs/vlm.md.
+servers: server-transformers
+
+server-transformers: $(VENV)/.dev
+	$(BIN)/python scripts/servers_transformers.py install
+
+test-servers: servers
+	$(BIN)/python -m pytest -rs -n 0 tests/servers
 
 constraints: $(VENV)/.dev
 	$(BIN)/python scripts/make_constraints.py

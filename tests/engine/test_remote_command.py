@@ -143,6 +143,7 @@ def test_the_key_is_in_no_file_and_in_no_line(
 ) -> None:
     """In runs that work, fail, are interrupted by a wrong key, and whose service repeats the key in its messages."""
     monkeypatch.setenv("COLOUR_KEY", SECRET)
+    monkeypatch.setenv("STROBE_DEBUG", "1")  # with tracebacks
     service.key = SECRET
     run, texts = tmp_path / "run", []
     echo: dict[int, Any] = {0: f"your key is {SECRET}", 1: (400, {"X-Echo": SECRET}), 2: "refused"}

@@ -70,7 +70,10 @@ class JournalContent:
 
 def read_journal(path: Path) -> JournalContent:
     """Return the undamaged lines of a journal. An incomplete last line is ignored."""
-    lines = regular(path).read_bytes().split(b"\n")[:-1]
+    try:
+        lines = regular(path).read_bytes().split(b"\n")[:-1]
+    except FileNotFoundError:  # a writer has just turned it into a shard
+        lines = []
     tables: list[pa.Table] = []
     damaged = []
     for number, line in enumerate(lines, start=1):

@@ -31,7 +31,8 @@ from strobe.store.shards import ModelShards, facts_of, shard_models
 
 SCHEMA = 1
 
-_HELD = ("predictions/*/*.parquet", "predictions/*/*.journal", "external/*.parquet")
+HELD = ("predictions/*/*.parquet", "predictions/*/*.journal", "external/*.parquet")
+"""The files of a run that have predictions."""
 _PACKAGES = ("numpy", "scipy", "pyarrow", "pillow", "av", "torch", "torchvision", "timm", "transformers", "onnxruntime")
 
 
@@ -399,7 +400,7 @@ class Run:
             try:
                 yield held
             finally:
-                if is_new and not any(path for place in _HELD for path in self.path.glob(place)):
+                if is_new and not any(path for place in HELD for path in self.path.glob(place)):
                     for made in ("predictions", FRAMES):
                         shutil.rmtree(self.path / made, ignore_errors=True)
                     (self.path / "run.json").unlink(missing_ok=True)

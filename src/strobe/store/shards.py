@@ -360,6 +360,8 @@ class ModelShards:
         )
 
         def pieces() -> Iterator[TablePart]:
+            # The journals are read first: a writer may turn them into shards in the meantime.
+            journals = [(path, digest, read_journal(path)) for path, digest in self._journals()]
             for path, digest in self._shards():
                 table = self._table(path, needs=["frame_id", "error"])
                 if every_box and (table.schema.metadata or {}).get(b"strobe.boxes") != _EVERY_BOX.encode():
@@ -371,13 +373,12 @@ class ModelShards:
                     reasons = zip(places.tolist(), table.column("error").to_pylist(), strict=True)
                     shape.reasons.update({place: why for place, why in reasons if place >= 0 and why is not None})
                 yield TablePart(path, table, places)
-            for path, digest in self._journals():
-                content = read_journal(path)
+            for path, digest, content in journals:
                 if content.damaged:
                     raise InvalidFile(path, damaged_lines(content), hint="run the same predict command again")
                 if content.table is not None:
                     places = self._frames.places(content.table, digest)
-                    places[(places >= 0) & done[places]] = -1  # a kill left the journal of an existing shard
+                    places[(places >= 0) & done[places]] = -1  # a shard has them, too
                     done[places[places >= 0]] = True
                     why = zip(places.tolist(), content.table.column("error").to_pylist(), strict=True)
                     shape.reasons.update({place: text for place, text in why if place >= 0 and text is not None})
