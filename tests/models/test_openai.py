@@ -267,7 +267,9 @@ def test_log_probabilities_after_an_opening_and_for_none(serve: Any, load: Any) 
     none = load(serve(lambda a: completion("E", logprobs=[{"E": math.log(0.6), "A": math.log(0.4)}])).url)
     assert ask(none).answers[0].said == "none of these"
     word = load(serve(lambda a: completion("A dog", logprobs=[{"A": -0.1}, {" dog": -0.1}])).url)
-    assert ask(word).answers[0].scores is not None
+    assert {chosen(word, source=source) for source in "abcdef"} == {"dog"}, "the article is no letter"
+    late = load(serve(lambda a: completion("The answer is B", logprobs=[{"The": 0.0}, {" B": -0.2, " C": -2.0}])).url)
+    assert ask(late).answers[0].scores.max() == pytest.approx(1 / (1 + math.exp(-1.8)))
 
 
 def test_scores_are_what_the_settings_ask_for(serve: Any, load: Any) -> None:
@@ -333,6 +335,25 @@ def test_an_error_with_status_200_fails_the_frame_or_is_asked_again(serve: Any, 
         with pytest.raises(RequestFailed, match="answers with an error: no room") as caught:
             ask(model)
         assert caught.value.blame == blame
+
+
+def test_another_version_ends_the_model(serve: Any, load: Any) -> None:
+    service = serve("A")
+    model, loose = load(service.url), load(service.url, {"version": "mine"})
+    service.answer = lambda _: completion("A", model="tiny-2027")
+    with pytest.raises(RequestFailed, match="'tiny-2026-11-18' and now answers as 'tiny-2027'; run the same") as caught:
+        ask(model)
+    assert caught.value.blame == "model"
+    assert caught.value.used.input_tokens == 90
+    assert ask(loose).answers[0].scores is not None
+    assert load(service.url, {"version": "mine"}).spec == loose.spec
+
+
+def test_thoughts_are_no_answer(serve: Any, load: Any) -> None:
+    model = load(serve(lambda a: f"<think>\nA cat? No.\n</think>\n\n{a.symbol('dog')}").url)
+    assert chosen(model) == "dog"
+    with pytest.raises(RequestFailed, match="cut off"):
+        ask(load(serve(lambda a: completion("<think>Hmm", finish="length")).url))
 
 
 # -- boxes -------------------------------------------------------------------------------------------------------------

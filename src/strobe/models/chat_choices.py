@@ -97,12 +97,12 @@ class Choices:
 
     def read(self, text: str, tokens: Sequence[Any] | None, question: ChatQuestion) -> RemoteAnswer | None:
         """Return the answer, or None if the text names no choice. `tokens` are the log-probabilities, if requested."""
-        if tokens is not None:
-            shares = _shares(tokens, question, len(self.names))
-            if shares is not None:
-                own, none = shares
-                best = float(own.max())
-                return RemoteAnswer(said=self._settings.none) if none > best else RemoteAnswer(scores=own, said=text)
+        chosen = self._symbol_place(text, question) if tokens is not None else None
+        shares = None if tokens is None or chosen is None else _shares(tokens, question, chosen)
+        if shares is not None:
+            own, none = shares
+            outside = none > float(own.max())
+            return RemoteAnswer(said=self._settings.none) if outside else RemoteAnswer(scores=own, said=text)
         place = self._place(text, question)
         if place is None:
             return None
@@ -117,14 +117,18 @@ class Choices:
         if self._settings.answer == "constrained":
             text = _in_json(text)
         if self._settings.answer == "letters":
-            for reading in readings(text):
-                place = self._by_symbol(reading, question)
-                if place is not None:
-                    return place
+            place = self._symbol_place(text, question)
+            if place is not None:
+                return place
         if self._none in map(spelling_key, readings(text)):
             return -1
         exact = [place for place, name in enumerate(self.names) if name == text.strip()]
         return exact[0] if len(exact) == 1 else self._found.find(text)
+
+    def _symbol_place(self, text: str, question: ChatQuestion) -> int | None:
+        """Return the class whose symbol the text gives, −1 for "none of these", or None."""
+        places = (self._by_symbol(reading, question) for reading in readings(text))
+        return next((place for place in places if place is not None), None)
 
     def _by_symbol(self, text: str, question: ChatQuestion) -> int | None:
         found = _SYMBOL.fullmatch(text.strip().lstrip("([*\"'` "))
@@ -189,11 +193,11 @@ def _in_json(text: str) -> str:
     return inner if isinstance(inner, str) else text
 
 
-def _shares(tokens: Sequence[Any], question: ChatQuestion, n: int) -> tuple[NDArray[np.float32], float] | None:
-    """Return the probability of each class and of "none of these", at the first token that is a symbol.
+def _shares(tokens: Sequence[Any], question: ChatQuestion, chosen: int) -> tuple[NDArray[np.float32], float] | None:
+    """Return the probability of each class and of "none of these", at the token with the symbol of the `chosen` one.
 
     The probabilities of all spellings of a symbol are added and divided by their sum over the choices. Returns None if
-    no token is a symbol.
+    no token is that symbol.
     """
     folded = len(question.symbols) <= len(string.ascii_uppercase)
     place_of = dict(zip(question.symbols, question.places, strict=True))
@@ -202,20 +206,17 @@ def _shares(tokens: Sequence[Any], question: ChatQuestion, n: int) -> tuple[NDAr
         bare = token.strip(_AROUND)
         return place_of.get(bare.upper() if folded else bare)
 
-    for token in tokens:
-        if place(str(token["token"])) is None:
-            if str(token["token"]).strip(_AROUND):
-                return None  # the answer begins with a word
-            continue
-        shares = np.zeros(n + 1, dtype=np.float64)  # the last one is "none of these"
-        listed = {str(one["token"]): float(one["logprob"]) for one in (*token["top_logprobs"], token)}
-        for written, logprob in listed.items():
-            behind = place(written)
-            if behind is not None:
-                shares[behind] += np.exp(min(logprob, 0.0))
-        total = float(shares.sum())
-        if not np.isfinite(total) or total <= 0:
-            return None
-        shares /= total
-        return shares[:-1].astype(np.float32), float(shares[-1])
-    return None
+    token = next((one for one in tokens if place(one["token"]) == chosen), None)
+    if token is None:
+        return None
+    shares = np.zeros(len(question.places), dtype=np.float64)  # the last one is "none of these"
+    listed = {one["token"]: float(one["logprob"]) for one in (*token["top_logprobs"], token)}
+    for written, logprob in listed.items():
+        behind = place(written)
+        if behind is not None:
+            shares[behind] += np.exp(min(logprob, 0.0))
+    total = float(shares.sum())
+    if not np.isfinite(total) or total <= 0:
+        return None
+    shares /= total
+    return shares[:-1].astype(np.float32), float(shares[-1])

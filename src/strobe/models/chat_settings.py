@@ -49,7 +49,7 @@ class ChatSettings:
     `auto`, which uses log-probabilities if the service returns them. `order` is the seed of the order of choices, or
     None for the order of the classes. `none` is the text of the choice "none of these". `labels` are the choices.
     `boxes` are the units of a detector's coordinates, and `box_order` is the order of its four numbers. `extra` has
-    further fields of the request; None removes a field. `version` is any text that changes with the service.
+    further fields of the request; None removes a field. `version` replaces the version that the service reports.
 
     >>> ChatSettings(answer="free").max_tokens
     64

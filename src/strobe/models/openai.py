@@ -6,6 +6,7 @@ answers, and whether it returns log-probabilities.
 """
 
 import json
+import re
 import time
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -34,6 +35,7 @@ PROTOCOL = "chat completions 1"
 _TRIES = 3
 """How often loading asks a service that fails for a moment."""
 _LONGEST_WAIT_S = 30.0
+_THOUGHTS = re.compile(r"^\s*<think>.*?</think>", re.DOTALL)
 _SAID = 200
 """How many characters of an answer are kept."""
 
@@ -47,6 +49,7 @@ class ChatModel:
         self.limits = RequestLimits.of(options.limits)
         self.spec: ModelSpec
         self._client, self._model, self._settings = client, model, settings
+        self._version: str | None = None
         self._encoding = ImageEncoding(encoding=settings.encoding, quality=settings.quality, longest=options.image_size)
 
     def prepare(self, image: Image) -> SentImage:
@@ -71,10 +74,10 @@ class ChatModel:
     def _complete(self, image: SentImage, text: str, more: dict[str, Any]) -> "Completion":
         settings = self._settings
         url = {"url": image.url} | ({"detail": settings.detail} if settings.detail else {})
-        content = [{"type": "image_url", "image_url": url}, {"type": "text", "text": text}]
+        parts = [{"type": "image_url", "image_url": url}, {"type": "text", "text": text}]
         body: dict[str, Any] = {
             "model": self._model.name,
-            "messages": [{"role": "user", "content": content}],
+            "messages": [{"role": "user", "content": parts}],
             "max_tokens": settings.max_tokens,
             "temperature": settings.temperature,
             "seed": settings.seed,
@@ -82,12 +85,23 @@ class ChatModel:
             **settings.extra,
         }
         data = json.dumps({name: value for name, value in body.items() if value is not None}).encode()
-        reply = self._client.send("POST", "/chat/completions", body=data, headers={"Content-Type": "application/json"})
         sent = Usage(requests=1, sent_bytes=len(data))
+        reply = self._client.send("POST", "/chat/completions", body=data, headers={"Content-Type": "application/json"})
         try:
-            return Completion(reply.json(self._model.plain), sent, what=self._model.plain)
+            content = reply.json(self._model.plain)
         except RequestFailed as failure:
-            raise RequestFailed(str(failure), blame=failure.blame, after=failure.after, used=sent) from None
+            raise RequestFailed(str(failure), blame=failure.blame, used=sent) from None
+        completion = Completion(content, sent, what=self._model.plain)
+        if self._version is None:
+            self._version = completion.version
+        elif not settings.version and completion.version != self._version:
+            completion.fail(
+                f"the service answered as {printable(self._version, limit=60)!r} and now answers as "
+                f"{printable(completion.version, limit=60)!r}; run the same command again to ask that version, or set "
+                '"version" in <<model_settings>> to treat them as one',
+                blame="model",
+            )
+        return completion
 
     def probe(self) -> "Completion":
         """Return the completion for a test image. Raises ModelFailed if the service cannot be used."""
@@ -269,18 +283,19 @@ def _spec(
     facts: dict[str, Any],
 ) -> ModelSpec:
     """Return the description of the model, with everything that can change its answers."""
+    version = settings.version or found.version
     return ModelSpec(
         name=model.text,
         provider="openai",
         task=settings.task,
         label_space=classes,
-        weights=digest_of_texts(PROTOCOL, client.address, model.name, found.version, settings.version),
+        weights=digest_of_texts(PROTOCOL, client.address, model.name, version),
         kind="probabilities",
         preprocessing={
             "protocol": PROTOCOL,
             "address": client.address,
             "model": model.name,
-            "answers_as": found.version,
+            "version": version,
             **settings.facts(),
             **ImageEncoding(longest=options.image_size).facts(),
             **facts,
@@ -303,8 +318,8 @@ def _text(content: Any) -> str:
     """Return the text of a message: a text, a list of parts, or nothing."""
     if isinstance(content, list):
         parts = [part.get("text") for part in content if isinstance(part, dict)]
-        return "".join(part for part in parts if isinstance(part, str))
-    return content if isinstance(content, str) else ""
+        content = "".join(part for part in parts if isinstance(part, str))
+    return _THOUGHTS.sub("", content) if isinstance(content, str) else ""
 
 
 def _tokens(logprobs: Any) -> list[Any] | None:
