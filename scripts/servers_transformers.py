@@ -9,6 +9,7 @@ nothing.
 """
 
 import argparse
+import json
 import os
 import subprocess
 import sys
@@ -44,15 +45,11 @@ def make_model(folder: Path, *, seed: int = 2) -> None:
     """Write a LLaVA of about 30,000 weights with its processor and its tokenizer, one token per byte."""
     import torch
     import transformers
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    special = ["<pad>", "<s>", "</s>", "<image>"]
-    tokenizer = Tokenizer(models.BPE(vocab={word: at for at, word in enumerate([*special, *alphabet])}, merges=[]))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "tokenizer.json").write_text(json.dumps(_byte_tokenizer()))
     fast = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, pad_token="<pad>", bos_token="<s>", eos_token="</s>",
+        tokenizer_file=str(folder / "tokenizer.json"), pad_token="<pad>", bos_token="<s>", eos_token="</s>",
         additional_special_tokens=["<image>"], extra_special_tokens={"image_token": "<image>"},
     )  # fmt: skip
     images = transformers.CLIPImageProcessor(size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32})
@@ -77,6 +74,22 @@ def make_model(folder: Path, *, seed: int = 2) -> None:
     _limit_to_letters(model, fast)
     model.save_pretrained(folder)
     processor.save_pretrained(folder)
+
+
+def _byte_tokenizer() -> dict[str, Any]:
+    """Return a tokenizer file with one token for each byte, written as GPT-2 writes bytes."""
+    shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    alphabet = sorted(map(chr, [*shown, *range(256, 512 - len(shown))]))
+    special = ["<pad>", "<s>", "</s>", "<image>"]
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+    plain = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    return {
+        "version": "1.0",
+        "added_tokens": [{"id": place, "content": word, **plain} for place, word in enumerate(special)],
+        "pre_tokenizer": byte_level,
+        "decoder": byte_level,
+        "model": {"type": "BPE", "vocab": {word: at for at, word in enumerate([*special, *alphabet])}, "merges": []},
+    }
 
 
 def _limit_to_letters(model: Any, tokenizer: Any) -> None:

@@ -18,6 +18,7 @@ from strobe.core.ports import RemoteModel
 from strobe.core.remote import RequestFailed
 from strobe.models.options import LoadOptions
 from strobe.models.registry import load_model
+from strobe.models.requested import requested_models
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "servers"))
 from chat_endpoint import Asked, ChatEndpoint, completion
@@ -484,3 +485,23 @@ def test_two_spaces_of_one_name_do_not_share_a_key(serve: Any, load: Any) -> Non
     other = replace(PETS, names=("cat", "dog", "giant_panda", "fox"))
     first, second = load(service.url).spec, load(service.url, label_space=other).spec
     assert first.preprocessing["choices"] != second.preprocessing["choices"]
+
+
+def test_a_row_of_a_list_names_its_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [
+        {"model": "openai:tiny@http://host/v1", "name": "plain", "limits": {"concurrency": 2}},
+        {
+            "model": "openai:tiny@http://host/v1",
+            "name": "other",
+            "model_settings": "order.json",
+            "prompt": "{choices}?",
+        },
+    ]
+    plain, other = requested_models(rows)
+    assert plain.settings.applied(LoadOptions()).settings is None
+    assert other.settings.applied(LoadOptions()).settings == tmp_path / "order.json"
+    with pytest.raises(StrobeError, match="efficientnet-lite0 does not take model_settings; it takes precision"):
+        requested_models([{"model": "efficientnet-lite0", "model_settings": "order.json"}])
+    with pytest.raises(StrobeError, match="model_settings: expected a text"):
+        requested_models([{"model": "openai:tiny@http://host/v1", "model_settings": 3}])
