@@ -20,7 +20,8 @@ from strobe.core.labels import LabelSpace
 from strobe.core.records import Detections, ModelSpec
 from strobe.core.remote import RemoteAnswer, Reply, RequestFailed, RequestLimits, Usage
 from strobe.models.http import HttpClient
-from strobe.models.options import LoadOptions
+from strobe.models.options import LoadOptions, ModelName
+from strobe.models.providers import Provider
 
 KEYS = ("COLOUR_KEY",)
 COLOURS = LabelSpace.of_names("colours", ["red", "green", "blue"])
@@ -163,4 +164,18 @@ class ColourModel:
 def make(options: LoadOptions) -> ColourModel:
     """Return the model of the address in COLOUR_ADDRESS, for `py:made_remote.py:make`."""
     limits = RequestLimits.of(options.limits)
-    return ColourModel(os.environ["COLOUR_ADDRESS"], limits, batch_size=options.batch_size or 1)
+    return ColourModel(
+        os.environ.get("COLOUR_ADDRESS", "http://127.0.0.1:9"), limits, batch_size=options.batch_size or 1
+    )
+
+
+def load(model: ModelName, options: LoadOptions) -> Any:
+    """Return the model of `far:NAME@ADDRESS`."""
+    assert model.address is not None
+    return ColourModel(model.address, RequestLimits.of(options.limits))
+
+
+PROVIDER = Provider(
+    load=load, what="colours", example="far:colours@http://localhost:8000", address=True, settings=("limits",)
+)
+"""The provider of `far:`, which a test adds to the list."""

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from strobe.analyses.early import StoppedEarly
 from strobe.core.dataset import Dataset
-from strobe.core.errors import StrobeError
+from strobe.core.errors import StrobeError, printable
 from strobe.core.ports import FrameSource, Progress, SendableSource
 from strobe.engine.engine import EngineOptions, ModelOutcome
 from strobe.engine.forward import Runner
@@ -19,6 +19,7 @@ from strobe.engine.remote import Asking, RemoteAsker
 from strobe.engine.views import Crops
 from strobe.engine.worker import DecodeOptions
 from strobe.models.cores import cores
+from strobe.models.http import check_address
 from strobe.models.options import LoadOptions
 from strobe.models.requested import RequestedModel
 from strobe.store.ports import Shards
@@ -50,7 +51,13 @@ def load_of(model: RequestedModel, load: LoadOptions) -> LoadOptions:
 
 
 def check_remote_options(models: Sequence[RequestedModel], options: "PredictOptions") -> None:
-    """Raise an error for an option that no model of the command takes."""
+    """Raise an error for an address with a secret in it, and for an option that no model of the command takes.
+
+    The command and the names of its models are stored, so such an address is refused before anything is written.
+    """
+    for one in models:
+        if one.is_remote:
+            check_address(one.spec.partition("@")[2], printable(one.spec.partition("@")[0]))
     given = {
         "limits": (options.load.limits, "limits"),
         "max_requests": (options.max_requests, "limits"),

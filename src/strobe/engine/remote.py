@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from strobe.core.answers import Answers
 from strobe.core.errors import ModelFailed, StrobeError, printable, spelled
 from strobe.core.ports import FrameSource, Progress, RemoteModel
-from strobe.core.remote import RequestFailed, RequestLimits, Usage
+from strobe.core.remote import Reply, RequestFailed, RequestLimits, Usage
 from strobe.engine.engine import ModelOutcome
 from strobe.engine.forward import Runner, Work
 from strobe.engine.pacing import Breaker, Budget, BudgetUsedUp, Clock, Pacer, backoff
@@ -27,6 +27,8 @@ from strobe.store.ports import Shards
 
 _NOTES_S = (15.0, 300.0)
 """The seconds before the first line about the progress, and the longest time between two lines."""
+_STORING_S = 10.0
+"""The longest time that the end of a model waits for answers that have come but are not stored yet."""
 _SAMPLE = 3
 """The number of frames that are prepared before the first request, to estimate how much is sent."""
 
@@ -75,6 +77,8 @@ class RemoteAsker:
         self._clock, self._rng = clock, rng or np.random.default_rng()
         self._breaker = Breaker(self._limits.concurrency)
         self._stop = threading.Event()
+        self._slots = threading.BoundedSemaphore(self._limits.concurrency)
+        self._storing, self._n_storing = threading.Condition(), 0
         self._pacer = Pacer(self._limits.per_second, clock, self._stop)
         self._guard = threading.RLock()
         self._spent, self._before = Usage(), store.spent()
@@ -109,6 +113,8 @@ class RemoteAsker:
         finally:
             self._stop.set()
             decoder.close()
+            with self._storing:  # answers that have come are stored, also after Ctrl-C
+                self._storing.wait_for(lambda: self._n_storing == 0, timeout=_STORING_S)
             with self._guard:
                 self._abandoned = True  # threads that still wait for an answer must not write any more
                 if self._spent != self._stored:
@@ -136,7 +142,8 @@ class RemoteAsker:
 
     def _ask_all(self, frames: Iterator[tuple[int, list[Any]]]) -> None:
         """Pass the frames to the threads, and wait for the threads."""
-        n = self._limits.concurrency
+        # More threads than slots: while a thread stores its answer, another one has already sent the next request.
+        n = self._limits.concurrency + max(2, self._limits.concurrency // 4)
         self._batches: queue.Queue[_Batch | None] = queue.Queue(maxsize=n)
         self._exits: queue.SimpleQueue[bool] = queue.SimpleQueue()
         # Daemon threads: a request that hangs must not keep the process alive after Ctrl-C.
@@ -205,25 +212,9 @@ class RemoteAsker:
         """Send a batch until it is answered, has failed, or the model ends."""
         while not self._stop.is_set():
             self._pacer.wait()
-            if self._stop.is_set():
+            batch, error = self._tried(batch)
+            if error is None:
                 return
-            self._budget.take(self._runner.name, self._limits)
-            used, found = self._sent(batch)
-            used = replace(used, retries=int(batch.tried > 0), cost=self._limits.cost(used))
-            self._budget.pay(self._runner.name, used)
-            batch = replace(batch, tried=batch.tried + 1, used=batch.used + used)
-            with self._guard:
-                if self._abandoned:
-                    return
-                self._spent += used
-                if not isinstance(found, StrobeError):
-                    self._breaker.succeeded()
-                    self._store_answers(batch, found)
-                    return
-                if not isinstance(found, RequestFailed) or found.blame == "model":
-                    raise found
-                self._count_failure(error := found)
-                wait_s = backoff(batch.tried, error, self._rng)
             left = self._limits.retries + 1 - batch.tried
             if error.blame == "frame" and len(batch.rows) > 1 and left > 0:
                 self._answer_alone(batch)
@@ -234,7 +225,40 @@ class RemoteAsker:
                 return
             if error.after:
                 self._pacer.pause(error.after)
+            with self._guard:
+                wait_s = backoff(batch.tried, error, self._rng)
             self._clock.wait(self._stop, wait_s)
+
+    def _tried(self, batch: _Batch) -> tuple[_Batch, RequestFailed | None]:
+        """Send a request once. Store its answers, or return its failure."""
+        with self._slots:
+            if self._stop.is_set():
+                return batch, None
+            self._budget.take(self._runner.name, self._limits)
+            reply = self._sent(batch)
+            with self._storing:
+                self._n_storing += 1
+        try:
+            used, found = self._read(batch, reply)
+            used = replace(used, retries=int(batch.tried > 0), cost=self._limits.cost(used))
+            self._budget.pay(self._runner.name, used)
+            batch = replace(batch, tried=batch.tried + 1, used=batch.used + used)
+            with self._guard:
+                if self._abandoned:
+                    return batch, None
+                self._spent += used
+                if not isinstance(found, StrobeError):
+                    self._breaker.succeeded()
+                    self._store_answers(batch, found)
+                    return batch, None
+                if not isinstance(found, RequestFailed) or found.blame == "model":
+                    raise found
+                self._count_failure(found)
+                return batch, found
+        finally:
+            with self._storing:
+                self._n_storing -= 1
+                self._storing.notify_all()
 
     def _answer_alone(self, batch: _Batch) -> None:
         """Send each image alone, because the service refused the batch and one image may be the cause."""
@@ -243,20 +267,26 @@ class RemoteAsker:
             self._answer(_Batch([row], [value], tried=batch.tried, used=used))
             used = Usage()
 
-    def _sent(self, batch: _Batch) -> tuple[Usage, Answers | StrobeError]:
-        """Send one request. Return what it used, and its answers or its failure."""
-        sources, reply = [self._asking.sources[row] for row in batch.rows], None
+    def _sent(self, batch: _Batch) -> Reply | StrobeError:
+        """Send one request, and return its reply or its failure."""
+        sources = [self._asking.sources[row] for row in batch.rows]
         try:
-            reply = self._model.ask(batch.prepared, sources=sources, attempt=self._asking.attempt)
-            return reply.used, answers_of_reply(self._runner, batch.rows, reply)
-        except RequestFailed as error:
-            return error.used if reply is None else reply.used, error
+            return self._model.ask(batch.prepared, sources=sources, attempt=self._asking.attempt)
         except StrobeError as error:
-            return Usage(requests=1) if reply is None else reply.used, error
+            return error
         except Exception as error:
             name = printable(self._asking.frame_names[batch.rows[0]])
             why = f"raised {type(error).__name__} on {name}: {printable(error, limit=200)}"
-            return Usage(requests=1), ModelFailed(f"{self._runner.name}: {why}")
+            return ModelFailed(f"{self._runner.name}: {why}")
+
+    def _read(self, batch: _Batch, reply: Reply | StrobeError) -> tuple[Usage, Answers | StrobeError]:
+        """Return what a request used, and its answers or its failure."""
+        if isinstance(reply, StrobeError):
+            return reply.used if isinstance(reply, RequestFailed) else Usage(requests=1), reply
+        try:
+            return reply.used, answers_of_reply(self._runner, batch.rows, reply)
+        except StrobeError as error:
+            return reply.used, error
 
     def _count_failure(self, error: RequestFailed) -> None:
         """Record a failed try. End the model if nothing succeeds any more."""
@@ -264,7 +294,6 @@ class RemoteAsker:
             self._held.clear()
             why = f"no answer to the last {self._breaker.most} requests; the last error: {error}"
             self._end(ModelFailed(f"{self._runner.name}: {why}"))
-            self._abandoned = True
             self._exits.put(False)
         self._tell_progress()
 

@@ -153,17 +153,18 @@ def check_address(address: str, what: str) -> str:
     >>> check_address("http://localhost:8080/v1/", "m")
     'http://localhost:8080/v1'
     """
+    shown = printable(address.partition("?")[0].rpartition("@")[2])  # a password or a key may be in the rest
     try:
         parts = urlsplit(address)
         port_is_valid = parts.port is None or parts.port > 0
     except ValueError:
         parts, port_is_valid = urlsplit(""), False
     if parts.scheme not in ("http", "https") or not parts.hostname or not port_is_valid:
-        raise ModelFailed(f"{what}: expected an address such as https://HOST:PORT, got {printable(address)}")
+        raise ModelFailed(f"{what}: expected an address such as https://HOST:PORT, got {shown}")
     if "@" in parts.netloc:
         raise ModelFailed(f"{what}: the address contains a password; put the key into the environment instead")
     if parts.query or parts.fragment:
-        raise ModelFailed(f"{what}: expected an address without ? and #, got {printable(address)}")
+        raise ModelFailed(f"{what}: expected an address without ? and #, got {shown}?…")
     return address.rstrip("/")
 
 

@@ -10,7 +10,7 @@ import base64
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,18 +32,20 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self.path, self.n_rows = path, 0
+        self._tables: list[pa.Table] = []
         make_folder(path.parent)
         try:
             self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0), 0o666)
         except OSError as error:
             raise cannot_write(path, error) from error
+        self._is_new = os.fstat(self._file).st_size == 0
 
     def add(self, columns: Columns, said: Mapping[str, str], used: Usage) -> None:
         """Append the columns of some frames with the metadata of a shard, and what their requests used."""
-        table = pa.table(columns)
         metadata = {f"strobe.{key}": value for key, value in said.items()} | {_SPENT: spent_text(used)}
+        table = pa.table(columns).replace_schema_metadata(metadata)
         sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, table.schema.with_metadata(metadata)) as stream:
+        with pa.ipc.new_stream(sink, table.schema) as stream:
             stream.write_table(table)
         text = base64.b64encode(sink.getvalue())
         line = memoryview(_digest(text) + b" " + text + b"\n")
@@ -53,10 +55,12 @@ class Journal:
         except OSError as error:
             raise cannot_write(self.path, error) from error
         self.n_rows += len(table)
+        self._tables.append(table)
 
-    def close(self) -> None:
-        """Close the file."""
+    def close(self) -> "JournalContent":
+        """Close the file and return its content."""
         os.close(self._file)
+        return _joined(self._tables, []) if self._is_new else read_journal(self.path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,9 +87,13 @@ def read_journal(path: Path) -> JournalContent:
             continue
         with pa.ipc.open_stream(base64.b64decode(text)) as stream:
             tables.append(stream.read_all())
+    return _joined(tables, damaged)
+
+
+def _joined(tables: Sequence[pa.Table], damaged: list[int]) -> JournalContent:
     used = sum((spent_of(one.schema.metadata) for one in tables), Usage())
     rows = [one for one in tables if len(one)]
-    table = pa.concat_tables(rows, promote_options="default") if rows else None
+    table = pa.concat_tables(rows, promote_options="default").combine_chunks() if rows else None
     return JournalContent(table=table, used=used, damaged=damaged)
 
 

@@ -310,11 +310,10 @@ class ModelShards:
         A kill between these two steps does no harm: answers that a shard already has are not written again. A damaged
         line is reported, and its frames are asked again.
         """
-        if self._journal is not None:
-            self._journal.close()
-            self._journal = None
+        open_one, self._journal = self._journal, None
+        known = {} if open_one is None else {open_one.path: open_one.close()}
         for path, digest in self._journals():
-            content = read_journal(path)
+            content = known.get(path) or read_journal(path)
             if content.damaged and self._note is not None:
                 self._note(
                     f"{printable(self.name)}: {path.name} was damaged ({damaged_lines(content)}); the frames are "
