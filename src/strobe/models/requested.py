@@ -8,7 +8,17 @@ from typing import Any
 from strobe.core.answers import Answers
 from strobe.core.errors import StrobeError, expect, printable
 from strobe.core.ports import Classifier, Detector
-from strobe.models.grammar import BoxesView, CropView, View, inner_specs, split_name, view_of, with_inner
+from strobe.models.grammar import (
+    BoxesView,
+    CropView,
+    View,
+    inner_specs,
+    is_address,
+    split_name,
+    split_text,
+    view_of,
+    with_inner,
+)
 from strobe.models.options import LoadOptions, ModelSettings
 from strobe.models.providers import SETTINGS
 from strobe.models.registry import MODELS, expand, files_of, parse
@@ -55,7 +65,8 @@ class RequestedModel:
         """Whether its name has an address, so that it is asked over a network."""
         if self.live is not None or self.is_brought or self.view is not None:
             return False
-        return parse(self.spec).address is not None
+        at = split_text(self.spec).at
+        return at is not None and is_address(at)
 
     @property
     def is_brought(self) -> bool:
