@@ -4,7 +4,7 @@ import base64
 import json
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,37 +26,6 @@ from faulty_proxy import FaultyProxy
 
 PETS = LabelSpace.of_names("pets", ["cat", "dog", "giant_panda", "red fox"])
 SECRET = "sk-very-secret"
-
-
-@pytest.fixture(autouse=True)
-def no_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.delenv("STROBE_TOKEN", raising=False)
-
-
-@pytest.fixture
-def serve() -> Iterator[Callable[..., ChatEndpoint]]:
-    running = []
-
-    def start(answer: Any, **options: Any) -> ChatEndpoint:
-        running.append(ChatEndpoint(answer if callable(answer) else lambda _: answer, **options))
-        return running[-1]
-
-    yield start
-    for one in running:
-        one.__exit__()
-
-
-@pytest.fixture
-def load(tmp_path: Path) -> Callable[..., Any]:
-    def loaded(url: str, settings: dict[str, Any] | None = None, **options: Any) -> Any:
-        file = None
-        if settings is not None:
-            file = tmp_path / "settings.json"
-            file.write_text(json.dumps(settings))
-        return load_model(f"openai:tiny@{url}", LoadOptions(**{"label_space": PETS, "settings": file, **options}))
-
-    return loaded
 
 
 def picture(height: int = 36, width: int = 64, seed: int = 0) -> np.ndarray:
@@ -355,60 +324,6 @@ def test_thoughts_are_no_answer(serve: Any, load: Any) -> None:
     assert chosen(model) == "dog"
     with pytest.raises(RequestFailed, match="cut off"):
         ask(load(serve(lambda a: completion("<think>Hmm", finish="length")).url))
-
-
-# -- boxes -------------------------------------------------------------------------------------------------------------
-
-
-def boxes(*rows: Any) -> str:
-    return json.dumps([dict(zip(("label", "box", "score"), row, strict=False)) for row in rows])
-
-
-def test_boxes_are_read_in_pixels_of_the_frame(serve: Any, load: Any) -> None:
-    text = boxes(("dog", [8, 4, 16, 12], 0.6), ("Cat", [0, 0, 99, 99], 0.9), ("tree", [1, 1, 2, 2]))
-    service = serve(text)
-    model = load(service.url, {"task": "detection"}, image_size=32)
-    answer = ask(model).answers[0]
-    assert "which is 32 wide and 18 high" in service.asked[-1].text
-    assert answer.found.label.tolist() == [4, 0, 1], "best first; tree is no class of the dataset"
-    assert answer.found.xyxy.tolist() == [[2.0, 2.0, 4.0, 4.0], [0.0, 0.0, 64.0, 36.0], [16.0, 8.0, 32.0, 24.0]]
-    assert answer.found.score.tolist() == [1.0, 0.9, 0.6]
-    assert answer.said == "tree"
-    assert (model.spec.task, len(model.spec.label_space)) == ("detection", 5)
-    assert len(ask(load(serve("[]").url, {"task": "detection"})).answers[0].found) == 0
-
-
-def test_boxes_on_a_scale_of_a_thousand_in_either_order(serve: Any, load: Any) -> None:
-    for order, box in (("xyxy", [250, 500, 500, 1000]), ("yxyx", [500, 250, 1000, 500])):
-        text = "```json\n" + json.dumps([{"label": "dog", "box_2d": box}]) + "\n```"
-        service = serve(text)
-        model = load(service.url, {"task": "detection", "boxes": "thousand", "box_order": order})
-        assert ask(model).answers[0].found.xyxy.tolist() == [[16.0, 18.0, 32.0, 36.0]]
-        assert "from 0 to 1000" in service.asked[-1].text
-
-
-def test_constrained_boxes_have_a_schema(serve: Any, load: Any) -> None:
-    def by_schema(asked: Asked) -> str:
-        schema = asked.body["response_format"]["json_schema"]["schema"]
-        names = schema["properties"]["boxes"]["items"]["properties"]["label"]["enum"]
-        return json.dumps({"boxes": [{"label": names[3], "box": [1, 2, 3, 4], "score": 0.5}]})
-
-    found = ask(load(serve(by_schema).url, {"task": "detection", "answer": "constrained"})).answers[0].found
-    assert found.label.tolist() == [3]
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["no boxes here", '{"a": 1, "b": 2}', '[{"label": "dog"}]', '[["dog", 1, 2, 3, 4]]', boxes(("dog", [1, 2, 3])),
-     boxes(("dog", [1, 2, 3, "4"])), boxes(("dog", [9, 2, 3, 4])), boxes(("dog", [1, 2, 3, 4], 7)),
-     '[{"label": 3, "box": [1, 2, 3, 4]}]', '[{"label": "dog", "box": [1, 2, NaN, 4]}]', '[{"label": "dog", "box"'],
-)  # fmt: skip
-def test_boxes_in_another_form_fail_the_frame(serve: Any, load: Any, text: str) -> None:
-    model = load(serve(text).url, {"task": "detection"})
-    with pytest.raises(RequestFailed, match="expected") as caught:
-        ask(model)
-    assert caught.value.blame == "frame"
-    assert "\n" not in str(caught.value)
 
 
 # -- bad input -----------------------------------------------------------------------------------------------------
