@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test quick check lint docs clean browser dist matrix fuzz simulate-faults site constraints mutants bench
+.PHONY: help demo test quick check lint docs clean browser dist matrix fuzz simulate-faults site constraints mutants bench servers server-transformers test-servers
 
 help:
 	@echo "make demo   run real models on a real clip and make a report; DEMO=--training runs the training recipes"
@@ -19,6 +19,8 @@ help:
 	@echo "make bench  the short benchmarks, their ratios beside the recorded ones; RECORD=1 records them"
 	@echo "make site   build the documentation in site/, readable without a server or a network"
 	@echo "make constraints   write the installed versions to constraints.txt, for CONSTRAINTS=constraints.txt"
+	@echo "make servers   install real servers for models behind an address, each in its own environment in .servers/"
+	@echo "make test-servers   run the tests that need them"
 	@echo "make docs   regenerate the CLI reference and results.schema.json"
 
 $(VENV)/.demo: pyproject.toml
@@ -41,10 +43,10 @@ browser: $(VENV)/.dev
 
 test: $(VENV)/.dev browser
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -n auto --dist worksteal
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not servers"
 
 quick: $(VENV)/.dev
-	$(BIN)/python -m pytest -n auto -m "not slow and not browser"
+	$(BIN)/python -m pytest -n auto -m "not slow and not browser and not servers"
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
@@ -77,6 +79,15 @@ mutants: $(VENV)/.dev
 # Ratios of one run, not seconds; exit code 1 if one fell by more than a tenth. About five minutes on two cores.
 bench: $(VENV)/.dev
 	$(BIN)/python scripts/bench.py $(if $(RECORD),--record)
+
+# transformers serve needs an environment of its own: docs/vlm.md.
+servers: server-transformers
+
+server-transformers: $(VENV)/.dev
+	$(BIN)/python scripts/servers_transformers.py install
+
+test-servers: servers
+	$(BIN)/python -m pytest -rs -n 0 tests/servers
 
 constraints: $(VENV)/.dev
 	$(BIN)/python scripts/make_constraints.py
