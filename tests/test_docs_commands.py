@@ -56,6 +56,7 @@ SMALL = {
 """What is added to commands that begin so; of several the longest."""
 
 PARSED = {
+    "strobe eval data/ -m kserve:": "a service answers; tests/servers/ runs one",
     "strobe import photos pictures/": "of the lines below",
     "strobe review serve data/pictures": "people draw; tests/workflows/test_import_background.py goes this way",
     "strobe review export data/pictures": "of the line above",
