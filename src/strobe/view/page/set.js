@@ -171,9 +171,9 @@ export async function drawSet(main, shared) {
   found = await call(asked);
   if (Number(state().get("row")) !== row || state().get("page") !== "set") return;
   const models = staged();
-  const broken = models.at(-1);
+  const broken = models.findLast((one) => known(one) && one.status === "breaks");
   if (!again) {
-    const first = known(broken) && broken.status === "breaks" && broken.right ? broken.right.map((right, place) => [right, Math.abs(found.frames[place].d), place]).filter(([right]) => !right).sort((a, b) => a[1] - b[1])[0]?.[2] : undefined;
+    const first = broken?.right ? broken.right.map((right, place) => [right, Math.abs(found.frames[place].d), place]).filter(([right]) => !right).sort((a, b) => a[1] - b[1])[0]?.[2] : undefined;
     at = first ?? found.frames.findIndex((frame) => frame.anchor);
   }
   const { near } = found;

@@ -102,7 +102,8 @@ function layOut() {
   const width = box.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
   grid.columns = Math.max(2, Math.floor((width + 10) / (width < 500 ? 160 : 182)));
   grid.width = (width + 10) / grid.columns;
-  grid.tall = (grid.bare ? 0 : Math.round((grid.width - 10) * 0.75)) + 80;
+  grid.tall = (grid.bare ? 16 : Math.round((grid.width - 10) * 0.75)) + 80;
+  grid.inner.classList.toggle("bare", grid.bare);
   grid.inner.style.height = `${Math.ceil(grid.total / grid.columns) * grid.tall}px`;
 }
 
