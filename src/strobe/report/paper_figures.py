@@ -62,11 +62,8 @@ def paper_figures(results: Results, style: PaperStyle) -> Iterator[PaperFigure]:
             for name, one in _contents(spec, view):
                 if one.paint is not None and name not in drawn:
                     drawn.add(name)
-                    about = (
-                        f"{spec.title} {one.choice + ': ' if one.choice else ''}{one.sentence} {one.how} {view.size}."
-                    )
                     pdf, svg = _drawn(name, one.paint, one.inches, style)
-                    yield PaperFigure(name=name, caption=" ".join(about.split()), pdf=pdf, svg=svg)
+                    yield PaperFigure(name=name, caption=_caption(spec, one, view), pdf=pdf, svg=svg)
     if not drawn:
         raise StrobeError("these results have no figure; run strobe eval with a model first")
 
