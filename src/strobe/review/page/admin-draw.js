@@ -58,14 +58,15 @@ const shape = (tag, attributes, text) => {
 export function bars(found) {
   $("time-section").hidden = !found?.bars.length;
   if (!found?.bars.length) return;
-  const [wide, tall, left, base] = [720, 160, 40, 22];
+  const [wide, tall, left, base] = [Math.min(900, $("over-time").clientWidth), 160, 40, 22];
   const people = [...new Set(found.bars.flatMap((one) => Object.keys(one.people)))].sort();
   const colour = (name) => `p${Math.min(people.indexOf(name), COLOURS - 1)}`;
   const most = Math.max(1, ...found.bars.map((one) => Object.values(one.people).reduce((sum, n) => sum + n, 0)));
-  const text = (at) => (found.step === "day" ? at.slice(5, 10) : at.slice(5));
+  const isOneDay = found.bars[0].at.slice(0, 10) === found.bars.at(-1).at.slice(0, 10);
+  const text = (at) => (found.step === "day" ? at.slice(5, 10) : at.slice(isOneDay ? 11 : 5));
   const step = Math.min(60, (wide - left) / found.bars.length);
   const total = found.bars.reduce((sum, one) => sum + Object.values(one.people).reduce((part, n) => part + n, 0), 0);
-  const svg = shape("svg", { viewBox: `0 0 ${wide} ${tall}`, class: "over-time", role: "img", "aria-label": `${total} answers of ${people.length} people, by ${found.step}; at most ${most}` });
+  const svg = shape("svg", { width: wide, height: tall, class: "over-time", role: "img", "aria-label": `${total} answers of ${people.length} people, by ${found.step}; at most ${most}` });
   found.bars.forEach((one, place) => {
     let top = tall - base;
     for (const [name, n] of Object.entries(one.people)) {
@@ -76,7 +77,7 @@ export function bars(found) {
       svg.append(bar);
     }
   });
-  const every = Math.ceil(found.bars.length / Math.max(1, Math.floor((wide - left) / 90)));
+  const every = Math.ceil(80 / step);
   found.bars.forEach((one, place) => place % every || svg.append(shape("text", { x: left + place * step, y: tall - 6 }, text(one.at))));
   svg.append(shape("text", { x: left - 6, y: 18, "text-anchor": "end" }, String(most)), shape("text", { x: left - 6, y: tall - base, "text-anchor": "end" }, "0"));
   const keys = people.slice(0, COLOURS).map((name, place) => {
