@@ -145,6 +145,8 @@ def test_the_lead_sees_disagreements_and_the_time(small, run_server, visit, axe)
     page.get_by_text("The latest answers of two people differ on 12 tasks.").wait_for()
     assert page.locator("#disputes li").count() == 12
     assert page.locator("#disputes li").first.inner_text().startswith("Ann: similar · Bo: dissimilar (background)")
-    page.wait_for_function("() => [...document.querySelectorAll('#disputes img')].slice(0, 2).every((i) => i.naturalWidth)")
+    page.wait_for_function(
+        "() => [...document.querySelectorAll('#disputes img')].slice(0, 2).every((i) => i.naturalWidth)"
+    )
     assert "24 answers of 2 people, by " in page.get_attribute("#over-time svg", "aria-label")
     assert axe(page) == []

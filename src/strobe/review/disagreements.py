@@ -27,10 +27,13 @@ def answers_over_time(answers: Sequence[Answer]) -> dict[str, Any]:
         return {"step": "day", "bars": []}
     begin, end = min(times)[0], max(times)[0]
     midnight = begin.replace(hour=0, minute=0, second=0, microsecond=0)
-    for step, width in _STEPS.items():
-        first, last = (begin - midnight) // width, (end - midnight) // width
-        if last - first < MOST_BARS:
-            break
+
+    def fits(width: timedelta) -> bool:
+        return (end - midnight) // width - (begin - midnight) // width < MOST_BARS
+
+    step = next((name for name, width in _STEPS.items() if fits(width)), "day")
+    width = _STEPS[step]
+    first, last = (begin - midnight) // width, (end - midnight) // width
     counts: dict[int, Counter[str]] = defaultdict(Counter)
     for at, name in times:
         counts[(at - midnight) // width][name] += 1

@@ -3,12 +3,12 @@
 import { address, call, link, make, number, plural, say, state, go } from "./api.js";
 
 const STATE = { running: "running", killed: "killed", stopped: "stopped", predicted: "not scored", scored: "scored" };
-const WHY = {
-  running: "Predictions are being made now.",
+const WHY = { // what to do
+  running: "",
   killed: "The process was killed. Run the same command again to resume.",
   stopped: "Some frames have no prediction. Run the same command again to resume.",
   predicted: "Predictions are complete. Run strobe score to get figures.",
-  scored: "Results are up to date.",
+  scored: "",
 };
 const chosen = new Map();
 let compared = null;
@@ -52,7 +52,7 @@ function line(row, columns, shared, redraw) {
       const [value, ...ends] = found.text.split(" ");
       return make("td", { cls: "right" }, make("span", { cls: "num" }, value), make("span", { cls: "ci" }, ends.join(" ")));
     }),
-    make("td", {}, make("span", { cls: `state ${run.state}`, title: WHY[run.state] }, STATE[run.state]), run.dataset && (run.problem || run.note) ? make("span", { cls: "sub" }, run.problem || run.note) : null),
+    make("td", {}, make("span", { cls: `state ${run.state}` }, STATE[run.state]), make("span", { cls: "sub" }, (run.dataset && (run.problem || run.note)) || WHY[run.state])),
     make("td", {}, run.name), make("td", {}, run.dataset_name || make("span", { cls: "sub" }, run.problem || "not found")),
     make("td", { cls: "nowrap" }, run.at.slice(0, 16).replace("T", " ")));
 }
