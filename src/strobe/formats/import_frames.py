@@ -58,13 +58,14 @@ def find_frames(source: Path) -> dict[str, dict[int, str]]:
         )
     return {
         folder.relative_to(source).as_posix(): {
-            index: path.relative_to(source).as_posix() for index, path in _indexed(paths).items()
+            index: path.relative_to(source).as_posix() for index, path in indexed(paths).items()
         }
         for folder, paths in by_folder.items()
     }
 
 
-def _indexed(paths: Sequence[Path]) -> dict[int, Path]:
+def indexed(paths: Sequence[Path]) -> dict[int, Path]:
+    """Return the frames of one folder by index: the number at the end of the name, else the position."""
     found = [re.search(r"(\d+)$", path.stem) for path in paths]
     numbers = [int(match[1]) for match in found if match and len(match[1]) < 12]
     if len(set(numbers)) != len(paths):

@@ -61,12 +61,13 @@ class SourceVideo:
 class ImportSampling:
     """How anchors are chosen, and how far sets extend.
 
-    `anchors` (video name → frame indices) are used as given, without sampling.
+    `anchors` (video name → frame indices) are used as given, without sampling. With `unlabelled`, they need no label.
     """
 
     k: int = 10
     seed: int = 0
     anchors: Mapping[str, Sequence[int]] | None = None
+    unlabelled: bool = False
 
     def __post_init__(self) -> None:
         expect(self.k >= 0, "<<k>>", ">= 0", self.k)
@@ -154,7 +155,7 @@ def _draw(video: SourceVideo, draw: ImportSampling, label_source: str) -> tuple[
             continue
         if anchor not in video.keys:
             raise StrobeError(f"{printable(video.name)}: the given anchor {anchor} is not a frame of the video")
-        if not see(anchor).labels:
+        if not (see(anchor).labels or draw.unlabelled):
             raise StrobeError(f"{printable(video.name)}: the given anchor {anchor} has no label")
         near = [index for index in range(anchor - draw.k, anchor + draw.k + 1) if index in video.keys]
         kept = {index: see(index) for index in near if label_source == "anchor" or see(index).labels}

@@ -1,6 +1,7 @@
 """Videos without labels in `strobe eval`: sets that cover each video become a dataset inside the run folder.
 
-The frames stay in the videos. The dataset has the classes of the first model, so nobody has to choose any.
+The frames stay in the videos. A folder of numbered frames is a video, too; its images are linked. The dataset has the
+classes of the first model, so nobody has to choose any.
 """
 
 import os
@@ -14,7 +15,7 @@ from strobe.build.labels import read_label_space
 from strobe.build.options import AnchorOptions
 from strobe.build.video_files import video_files
 from strobe.core.dataset import Dataset
-from strobe.core.errors import StrobeError, expect, printable, without_name
+from strobe.core.errors import StrobeError, expect, printable, spelled, without_name
 from strobe.core.files import sha256_of_file
 from strobe.core.labels import LabelSpace
 from strobe.core.ports import Classifier, Detector, Progress
@@ -26,6 +27,7 @@ from strobe.models.requested import RequestedModel
 from strobe.store import dataset_folder as folder
 from strobe.store.run_folder import Run
 from strobe.workflows.build import build, video_names
+from strobe.workflows.frame_folders import check_same_frames, dataset_of_frames, frame_folders
 from strobe.workflows.options import BuildOptions
 
 DATASET = "dataset"
@@ -80,16 +82,35 @@ def given_dataset(sources: Sequence[Path]) -> Path | None:
             )
         if not source.exists():
             raise StrobeError(f"no such file or folder: {printable(source)}; give a dataset folder or videos")
-        if source.is_dir() and video_files([source])[0] == [source]:
+        if source.is_dir() and not _videos([source]) and not (found := frame_folders([source])).frames:
             if Run(source).exists:
                 raise StrobeError(
                     f"{printable(source)} is a run; give its dataset or its videos, or score it again with strobe score"
                 )
             raise StrobeError(
-                f"{printable(source)} is not a dataset folder, because it has no dataset.json, and it has no videos; "
-                "give videos, or make a dataset with strobe build, simulate or import"
+                f"{printable(source)} is not a dataset folder, because it has no dataset.json, and it has no videos "
+                f"and no folders of numbered frames{_first(found.left_out)}; give videos, or make a dataset with "
+                "strobe build, simulate or import"
             )
     return None
+
+
+def _videos(sources: Sequence[Path]) -> list[Path]:
+    """Return the video files among the sources and in their folders."""
+    return [path for path in video_files(sources)[0] if not path.is_dir()]
+
+
+def _note_unused(reasons: Sequence[str], progress: Progress) -> None:
+    """Print how many folders of images are not used, and the first reason."""
+    if reasons:
+        what = "folder of images is" if len(reasons) == 1 else "folders of images are"
+        progress.note(f"note: {len(reasons)} {what} not used, {'first ' if len(reasons) > 1 else ''}{reasons[0]}")
+
+
+def _first(reasons: Sequence[str]) -> str:
+    """Return the first reason and the number of others in brackets, or nothing."""
+    more = f", and {len(reasons) - 1} more" if len(reasons) > 1 else ""
+    return f" ({reasons[0]}{more})" if reasons else ""
 
 
 def dataset_of_videos(
@@ -112,7 +133,8 @@ def dataset_of_videos(
             f"{printable(brought.spec)}: predictions in a file or in memory need a dataset that names their frames; "
             "make one with strobe build, and give it instead of the videos"
         )
-    place, named = run.path / DATASET, video_names(video_files(sources)[0])
+    place, files, folders = run.path / DATASET, _videos(sources), frame_folders(sources)
+    named = video_names(files) if files else {name: folders.root / name for name in folders.frames}
     old = folder.read(place) if folder.is_dataset(place) else None
     if old is None and run.exists:
         run_on = run.about()["dataset"].get("name")
@@ -124,6 +146,9 @@ def dataset_of_videos(
     if old is not None:
         k, every = _settings_of(run, old, named, options, k=k)
         label_space, classes_of = old.info.label_space, old.info.provenance.get("classes_of")
+        if not files:
+            check_same_frames(old, folders, run=printable(run.path))
+            return VideoDataset(path=place, problems=(), models=tuple(models))
         # A video that was skipped may have been repaired since, so all are looked at again if there is one.
         if set(named) == set(_usable(old)) and all(str(path.resolve()) in old.videos.path for path in named.values()):
             return VideoDataset(path=place, problems=(), models=tuple(models))
@@ -131,8 +156,26 @@ def dataset_of_videos(
         k = K if k is None else k
         every = options.every or 2 * k + 1
         label_space, classes_of, models = _classes(options, models, prediction, progress)
+    facts = {"given": sorted(named), "classes_of": classes_of}
+    name = next(iter(named)) if len(named) == 1 else f"{len(named)} videos"
+    if not files:
+        made = dataset_of_frames(
+            folders, place, k=k, every=every, label_space=label_space, facts=facts, name=name, progress=progress
+        )
+        for note in made.notes:
+            progress.note(f"note: {note}")
+        _note_unused(folders.left_out, progress)
+        return VideoDataset(path=place, problems=(), models=tuple(models))
+    unused = tuple(
+        spelled(
+            f"{printable(folders.root / frames)}: a folder of frames is not used together with videos; give such "
+            "folders alone, with another <<out>>"
+        )
+        for frames in folders.frames
+    )
+    _note_unused(unused, progress)
     built = build(
-        sources,
+        files,
         place,
         BuildOptions(
             sampling=AnchorOptions(k=k, every=every),
@@ -140,8 +183,8 @@ def dataset_of_videos(
             unlabelled=True,
             reference=True,
             least_frames=2,
-            facts={"given": sorted(named), "classes_of": classes_of},
-            name=next(iter(named)) if len(named) == 1 else f"{len(named)} videos",
+            facts=facts,
+            name=name,
             workers=prediction.workers or os.cpu_count() or 1,
             engine=prediction.engine,
         ),
@@ -149,7 +192,7 @@ def dataset_of_videos(
     )
     for note in built.notes:
         progress.note(f"note: {note}")
-    return VideoDataset(path=place, problems=built.problems, models=tuple(models))
+    return VideoDataset(path=place, problems=(*built.problems, *unused), models=tuple(models))
 
 
 def _usable(dataset: Dataset) -> Mapping[str, str]:

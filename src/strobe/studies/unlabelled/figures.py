@@ -1,12 +1,14 @@
 """Plots of flicker: by k and by time."""
 
+from dataclasses import replace
+
 from strobe.core.errors import printable
-from strobe.core.estimate import Missing
+from strobe.core.estimate import Estimate, Missing
 from strobe.report.charts_lines import bands_text, line_chart, lines_of
 from strobe.report.drawing import Answer, FigureContent, question
 from strobe.report.view import View
 from strobe.report.wording import percent, value_of
-from strobe.studies.unlabelled.records import FlickerScore
+from strobe.studies.unlabelled.records import FlickerPoint, FlickerScore
 from strobe.studies.unlabelled.words import ranked
 
 
@@ -14,10 +16,16 @@ def _models(view: View) -> dict[str, FlickerScore]:
     return {} if view.results.flicker is None else dict(list(ranked(view.results.flicker).items())[:8])
 
 
+def _known(point: FlickerPoint) -> Estimate:
+    """Return the estimate of a point. At k = 0 it is 0 by definition, so its interval is a point."""
+    found = point.flicker
+    return found if point.k or found.low is None else replace(found, low=found.value, high=found.value)
+
+
 @question("flicker_curve", "How fast does flicker grow with the set?")
 def flicker_curve(view: View) -> Answer:
     """Flicker against k."""
-    series = lines_of(_models(view), lambda one: ((point.k, point.flicker) for point in one.curve))
+    series = lines_of(_models(view), lambda one: ((point.k, _known(point)) for point in one.curve))
     if not series:
         return Missing("no model has answers on every frame of a set.")
     first = series[0]
