@@ -242,3 +242,29 @@ def test_the_frame_beside_a_doubtful_answer_comes_first() -> None:
         rounds.tell(rows, answers)
     # After the anchor, the farthest frame. The model doubts its answer there, so the frame next to it comes next.
     assert order[:3] == [[2], [0], [1]]
+
+
+def test_the_risk_of_a_frame_is_its_share_of_errors_with_the_distance_as_a_prior() -> None:
+    rng = np.random.default_rng(4)
+    world = vid_world(rng, n_sets=6, k=3, n_classes=3, n_frames=None)
+    plan, n = Plan(dataset_of(world), QUICK), len(world.frames)
+    failures, wrong, seen = Failures(plan), np.zeros(n), np.zeros(n)
+    for number in range(3):
+        scored = rng.random(n) < 0.8
+        answers = predictions_of(f"m{number}", random_scores(rng, world, 0.6), scored)
+        right = np.array([label in frame.labels for label, frame in zip(answers.label, world.frames, strict=True)])
+        failures.add(answers)
+        wrong, seen = wrong + (scored & ~right), seen + scored
+        prior = np.abs(plan.distance) / (10 * plan.k)
+        assert failures.risk() == pytest.approx((wrong[plan.frame] + prior) / (seen[plan.frame] + 1))
+
+
+def test_after_six_single_frames_each_round_predicts_twice_as_many() -> None:
+    frames = [PlainFrame(0, index, {0}) for index in range(41)]
+    world = World(20, 2, [Fraction(25)], frames, [PlainSet(20, [(i, i - 20.0) for i in range(41) if i != 20])])
+    plan = Plan(dataset_of(world), QUICK)
+    answers, rounds, sizes = ClassAnswers.from_labels("m", np.zeros(41, int)), EarlyStopRounds(plan, np.zeros(41)), []
+    while len(rows := rounds.next()):
+        sizes.append(len(rows))
+        rounds.tell(rows, answers)
+    assert sizes == [1, *[1] * 6, 2, 4, 8, 16, 4]
