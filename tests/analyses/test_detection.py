@@ -371,7 +371,7 @@ def test_boxes_that_are_fractions_of_the_image_are_refused(zoo):
     dataset = zoo.dataset()
     found = zoo.table(dataset, zoo.perfect(dataset))
     boxes = replace(dataset.boxes, xyxy=dataset.boxes.xyxy / 200)
-    with pytest.raises(StrobeError, match="zoo: .* all 20 true boxes .* look like fractions of the image; import or"):
+    with pytest.raises(StrobeError, match=r"zoo: .* all 20 true boxes .* look like fractions of the image; import or"):
         score(replace(dataset, boxes=boxes), found, model="m")
 
 

@@ -102,3 +102,14 @@ def test_an_answer_outside_the_classes_weighs_like_any_other() -> None:
     assert covered is not None
     assert (covered.count, covered.n) == (10, 14)
     assert score(dataset, given, options=ScoreOptions(bootstrap=False)).coverage is None
+
+
+def test_a_missing_frame_adds_nothing_to_any_class() -> None:
+    dataset = strip(missing=(4,))
+    given = probabilities(dataset, [0.9, 0.9, 0.6, 0.9, 0.0, 0.9, 0.9])
+    marked = ClassAnswers.from_scores(
+        "m", given.scores, kind="probabilities", outside=dataset.frames.index == 3  # type: ignore[arg-type]
+    )  # fmt: skip
+    # The window of the anchor has 0.6 for the right class, 1 for an answer outside the classes, and a missing frame.
+    assert outcome(dataset, marked, "centred", 1)[0] == 0.0
+    assert outcome(dataset, marked, "centred", 2)[0] == 1.0

@@ -132,6 +132,18 @@ def test_a_shorter_strip_does_not_make_sums_finer() -> None:
     assert smooth_labels(p, here, label, **asked, length=2**20).tolist() == [0]
 
 
+@pytest.mark.parametrize(("length", "n_classes", "bits"), [(2, 2, 48), (2**20, 2, 39), (2**11, 1000, 40)])
+def test_sums_are_as_fine_as_62_bits_allow(length: int, n_classes: int, bits: int) -> None:
+    """A sum over a whole strip and the code of a class share 62 bits; no probability is finer than 2^−48."""
+    label, here = np.ones((2, 1), dtype=int), np.ones((2, 1), dtype=bool)
+    asked = {"variants": [("causal", 1)], "number": np.zeros(1, dtype=int), "cells": np.array([1]), "length": length}
+    for finer, best in ((0, 1), (1, 0)):  # half a unit is rounded down, and a tie goes to the lowest class
+        p = np.zeros((2, 1, n_classes))
+        p[:, 0, :2] = 0.25
+        p[:, 0, 1] += 2.0 ** -(bits + finer)
+        assert smooth_labels(p, here, label, **asked).tolist() == [best]
+
+
 @given(strips())
 def test_nothing_changes_without_a_window(case: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
     probability, present, label = case

@@ -45,10 +45,9 @@ def complete_windows(present: Bools, *, variants: Sequence[tuple[Method, float]]
     counts, out = _RunningSums(present, shape=present.shape, dtype=np.int32), []
     for method, parameter in variants:
         _check(method, parameter)
-        window: Method = "causal" if method == "ema" else method
         width = 1 if method == "ema" else int(parameter)
-        full = (2 if window == "centred" else 1) * width + 1
-        out.append(np.equal(counts.over(window, width), full))
+        full = (2 if method == "centred" else 1) * width + 1
+        out.append(np.equal(counts.over(method, width), full))
     return out
 
 
@@ -226,7 +225,7 @@ class _RunningSums:
             after += before
 
     def over(self, method: Method, width: int) -> NDArray[Any]:
-        """Return the sum over every window, (L, …)."""
+        """Return the sum over every window, (L, …); all but centred windows end at their frame."""
         last, out = min(width, len(self._sums) - 1) if method == "centred" else 0, np.empty_like(self._sums[1:])
         out[: len(out) - last] = self._sums[last + 1 :]
         out[len(out) - last :] = self._sums[-1]
