@@ -196,6 +196,18 @@ def test_an_average_is_complete_after_a_present_frame(case: tuple[np.ndarray, np
         assert complete[i, s] == bool(i > 0 and present[s, i - 1])
 
 
+def test_windows_of_a_long_strip_are_complete_away_from_its_ends_and_gaps() -> None:
+    present = np.ones((12, 2), dtype=bool)
+    present[8, 1] = False
+    variants = [(method, width) for method in ("centred", "causal") for width in range(4)]
+    for (method, width), found in zip(variants, complete_windows(present, variants=variants), strict=True):
+        after = width if method == "centred" else 0
+        wanted = [
+            [width <= i < 12 - after and (s == 0 or not i - width <= 8 <= i + after) for s in (0, 1)] for i in range(12)
+        ]
+        assert found.tolist() == wanted
+
+
 def test_a_gap_weighs_as_its_length() -> None:
     p = np.array([[[1.0, 0.0], [np.nan, np.nan], [0.0, 1.0]]])
     present, label = np.array([[True, False, True]]), np.array([[0, -1, 1]])
