@@ -202,12 +202,12 @@ def _averages(steps: Floats, weights: Floats) -> Floats:
 def _ends(
     variants: Sequence[tuple[Method, float]], number: Ints, cells: Ints, shape: tuple[int, ...]
 ) -> NDArray[np.intp]:
-    """Return each window's first cell and the cell after its last cell, (2, N).
+    """Return the first cell of each centred or causal window and the cell after its last cell, (2, N).
 
     The cell after the last may be in row L.
     """
     length, n_strips = shape
-    before = np.array([0 if method == "ema" else int(width) for method, width in variants])[number]
+    before = np.array([int(width) for _, width in variants])[number]
     after = np.array([int(width) if method == "centred" else 0 for method, width in variants])[number]
     place, strip = np.divmod(cells, n_strips)
     rows = np.stack([np.maximum(place - before, 0), np.minimum(place + after + 1, length)])
