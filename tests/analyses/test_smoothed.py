@@ -131,3 +131,17 @@ def test_blocks_of_sets_and_strips_change_nothing(labels_only: bool, monkeypatch
         with monkeypatch.context() as patched:
             patched.setattr(f"strobe.studies.temporal.score_time.{name}", size)
             assert score(dataset, answers, options=options).smoothing == whole
+
+
+def test_a_centred_window_needs_later_frames_that_no_causal_window_needs() -> None:
+    candidates = strip()
+    votes = tuple(
+        vote(candidates, number, index, "dissimilar" if index >= 5 else "similar")
+        for number in (0, 1)
+        for index in (0, 1, 2, 4, 5, 6)
+    )
+    dataset = reviewed(replace(candidates, verdicts=votes))
+    given = probabilities(dataset, [0.9, 0.9, 0.55, 0.55, 0.55, 0.0, 0.0])
+    assert outcome(dataset, given, "causal", 2)[:2] == (1.0, 1.0)
+    # At index 4, the rejected frames 5 and 6 outweigh the frames 2, 3 and 4.
+    assert outcome(dataset, given, "centred", 2)[:2] == (1.0, 0.0)
