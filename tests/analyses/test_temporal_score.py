@@ -95,7 +95,10 @@ def test_arguments_of_a_score() -> None:
     world = vid_world(rng, n_sets=12, k=2, n_classes=3, n_frames=None)
     dataset, answers = dataset_of(world), predictions_of("net", random_scores(rng, world, 0.8))
     found = score(dataset, answers, options=QUICK)
-    assert (found.standard, found.model_type) == (False, None)
+    assert (found.model, found.standard, found.model_type) == ("net", False, None)
+    space, classes = dataset.info.label_space, sorted({label for frame in world.frames for label in frame.labels})
+    wanted = [(space.ids[label], space.names[label]) for label in classes]
+    assert [(part.label, part.name) for part in found.per_class] == wanted
     marked = score(dataset, answers, options=QUICK, standard=True, model_type="cnn")
     assert (marked.standard, marked.model_type) == (True, "cnn")
     label = answers.label.copy()
@@ -115,6 +118,17 @@ def test_a_constant_answer_has_a_note() -> None:
     found = score(dataset, ClassAnswers.from_labels("m", np.zeros(16, dtype=int)), options=QUICK)
     assert found.notes is not None
     assert any("on every frame" in note for note in found.notes)
+
+
+def test_shares_that_few_videos_decide_have_a_note() -> None:
+    frames = [PlainFrame(video, index, {0}) for video in range(20) for index in range(4)]
+    dataset = dataset_of(World(0, 2, [None] * 20, frames, [PlainSet(row, []) for row in range(80)]))
+    label = (np.arange(80) < 6).astype(int)
+    found = score(dataset, ClassAnswers.from_labels("m", label), options=QUICK)
+    wanted = "80 sets come from 20 videos, and few videos decide a share near 0 or 100 %"
+    assert any(note.startswith(wanted) for note in found.notes or ())
+    right = score(dataset, ClassAnswers.from_labels("m", label * 0), options=QUICK)
+    assert not any(note.startswith("80 sets") for note in right.notes or ())
 
 
 def test_an_option_out_of_range_is_refused() -> None:
