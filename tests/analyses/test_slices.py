@@ -21,7 +21,7 @@ def typed(draw: st.DrawFn) -> tuple[World, list[bool]]:
     for video in range(draw(st.integers(1, 5))):
         start = len(frames)
         size = draw(st.integers(1, 6))
-        kinds = draw(st.lists(st.sampled_from("IPB"), min_size=size, max_size=size))
+        kinds = draw(st.lists(st.sampled_from("IPBS"), min_size=size, max_size=size))  # S: no type of ours
         frames += [PlainFrame(video, index, {0}, None, kind) for index, kind in enumerate(kinds)]
         sets.append(PlainSet(start, [(start + i, float(i)) for i in range(1, size)]))
     world = World(6, 2, [None] * len(sets), frames, sets)
