@@ -19,6 +19,7 @@ from strobe.analyses.scoring import class_sets, set_facts
 from strobe.core.answers import ClassAnswers, State
 from strobe.core.codec import decode, encode
 from strobe.core.dataset import Dataset
+from strobe.core.tables import Labels
 from strobe.studies.temporal.score import score
 from vid_shaped import PlainFrame, PlainSet, World, dataset_of, predictions_of, random_scores, vid_world
 
@@ -291,3 +292,29 @@ def test_a_set_that_broke_early_fails_at_k_and_skipped_frames_do_not_change_the_
     assert scored((0, 1)).fingerprint == scored((4, 0)).fingerprint == found.fingerprint
     assert scored((12, 0), (10, 0), (11, 0), (13, 0), (14, 0)).fingerprint != found.fingerprint
     assert scored((15, 1)).fingerprint != found.fingerprint
+
+
+@settings(max_examples=150)
+@given(st.integers(0, 2**32 - 1))
+def test_without_labels_flicker_is_exact_from_fewer_frames(seed: int) -> None:
+    """A set stops at the first answer that differs from its anchor's; frames that cannot be read are counted."""
+    rng = np.random.default_rng(seed)
+    made = dataset_of(overlapping(rng))
+    dataset = replace(made, labels=Labels(frame=made.labels.frame[:0], label=made.labels.label[:0]))
+    plan, n = Plan(dataset, QUICK), len(dataset.frames)
+    label = rng.integers(-1, 3, n)
+    lost = {int(row): "gone" for row in np.flatnonzero(rng.random(n) < 0.05)}
+    state = np.where(label < 0, State.OUTSIDE, State.ANSWERED).astype(np.uint8)
+    state[list(lost)] = State.UNREADABLE
+    full = ClassAnswers(model="m", kind="labels", label=label, state=state, reasons=lost)
+    early = stopped(plan, Failures(plan), full)
+    known = [bool((full.state[plan.frame[plan.set_row == one]] <= State.OUTSIDE).all()) for one in range(plan.n_sets)]
+    assert settled_sets(plan, early).tolist() == known
+    assert not open_sets(plan, early).any()
+    for one in np.flatnonzero(known).tolist():
+        rows, ran = plan.set_row == one, early.scored[plan.frame]
+        anchor = label[plan.frame[rows & plan.is_anchor][0]]
+        changes = bool((label[plan.frame[rows]] != anchor).any())
+        assert bool((label[plan.frame[rows & ran]] != anchor).any()) == changes
+        assert changes or ran[rows].all()
+    assert saved(plan, early).least <= saved(plan, early).ran <= len(plan.frames_used)

@@ -270,7 +270,8 @@ M = TypeVar("M", bound=ModelResult | FlickerScore)
 class Measure(Generic[M]):
     """A measure: its name, its meaning, and the function that returns a model's figure.
 
-    `headline` puts it in the first table. `more_is_worse` is true if a larger figure is worse.
+    `headline` puts it in the first table. The terminal's table has the first three measures and those that are `brief`.
+    `more_is_worse` is true if a larger figure is worse.
 
     A `seldom` measure is omitted for a model that does not have it.
     """
@@ -281,6 +282,7 @@ class Measure(Generic[M]):
     headline: bool = True
     seldom: bool = False
     more_is_worse: bool = False
+    brief: bool = False
 
 
 CLASSIFICATION: tuple[Measure[ClassificationResult], ...] = (
@@ -297,6 +299,7 @@ CLASSIFICATION: tuple[Measure[ClassificationResult], ...] = (
         "Share of pairs of neighbouring frames with different answers, right or wrong.",
         lambda m: m.flip_rate,
         more_is_worse=True,
+        brief=True,
     ),
     Measure(
         "right_wrong_flip_rate",
@@ -317,6 +320,7 @@ CLASSIFICATION: tuple[Measure[ClassificationResult], ...] = (
         "Share of frames answered with a class of the dataset; the others count as wrong.",
         lambda one: one.coverage or nothing("every frame was answered with a class of the dataset"),
         seldom=True,
+        brief=True,
     ),
 )
 """The measures of classifiers. If nothing can change (k = 0), acc_orig is called accuracy."""
@@ -351,7 +355,7 @@ DETECTION: tuple[Measure[DetectionResult], ...] = (
         lambda one: one.as_classifier.acc_pmk,
         headline=False,
     ),
-    Measure("coverage", "Share of frames with at least one box.", lambda one: one.as_classifier.coverage),
+    Measure("coverage", "Share of frames with at least one box.", lambda one: one.as_classifier.coverage, brief=True),
 )
 """The measures of detectors. If nothing can change (k = 0), map_orig is called mAP."""
 

@@ -18,6 +18,7 @@ from strobe.core.answers import State
 from strobe.core.errors import expect
 from strobe.core.locks import Lock
 from strobe.core.ports import AnswerStore, FrameSource, Progress
+from strobe.core.remote import Usage
 from strobe.engine.forward import Runner, Shard, ShardResult
 from strobe.engine.running import ExecutorOptions
 from strobe.engine.worker import DecodeOptions, Interrupted, ShardWorker
@@ -50,7 +51,8 @@ class RemoteWorkers(Protocol):
 class ModelOutcome:
     """A model's statistics: the frames predicted now, cached and unreadable, the seconds in `forward`, and its failure.
 
-    `first_problem` is the error of the first frame that was unreadable this time.
+    `first_problem` is the error of the first frame that was unreadable this time. For a model behind an address,
+    `spent` is what its requests used now, and `spent_before` is what they used earlier.
     """
 
     n_new: int = 0
@@ -60,6 +62,8 @@ class ModelOutcome:
     forward_s: float = 0.0
     wall_s: float = 0.0
     error: str | None = None
+    spent: Usage | None = None
+    spent_before: Usage = field(default_factory=Usage)
 
 
 def run_models(

@@ -22,14 +22,17 @@ from strobe.core.errors import CannotWrite, InvalidFile, StrobeError, expect, in
 from strobe.core.files import inside, json_text, make_folder, read_json, sha256_of_file, write_json
 from strobe.core.late import installed_version
 from strobe.core.locks import Lock, writing
+from strobe.core.remote import Usage
 from strobe.core.swaps import settle, swapping
 from strobe.core.tasks import Task
 from strobe.store.brought import brought_files, read_brought
-from strobe.store.shards import FRAMES, FrameNames, ModelShards, facts_of, keep_frames, shard_models
+from strobe.store.frame_names import FRAMES, FrameNames, keep_frames
+from strobe.store.shards import ModelShards, facts_of, shard_models
 
 SCHEMA = 1
 
-_HELD = ("predictions/*/*.parquet", "external/*.parquet")
+HELD = ("predictions/*/*.parquet", "predictions/*/*.journal", "external/*.parquet")
+"""The files of a run that have predictions."""
 _PACKAGES = ("numpy", "scipy", "pyarrow", "pillow", "av", "torch", "torchvision", "timm", "transformers", "onnxruntime")
 
 
@@ -128,6 +131,13 @@ class StoredModel:
             f"{printable(self.frames.key(int(undone[0])))}; {way_out}, or score the available ones with "
             "<<allow_missing=True>>"
         )
+
+    def spent(self) -> Usage:
+        """Return what the requests for the answers used, if the model is behind an address."""
+        if self.file is not None or not self.facts.get("remote"):
+            return Usage()
+        n_classes = len(self.dataset.info.label_space)
+        return ModelShards.held(self.run, self.name, frames=self.frames, n_classes=n_classes).spent()
 
     def _stopped(self, answers: ClassAnswers) -> ClassAnswers:
         skipped = np.where(answers.state == State.MISSING, State.SKIPPED, answers.state).astype(np.uint8)
@@ -390,7 +400,7 @@ class Run:
             try:
                 yield held
             finally:
-                if is_new and not any(path for place in _HELD for path in self.path.glob(place)):
+                if is_new and not any(path for place in HELD for path in self.path.glob(place)):
                     for made in ("predictions", FRAMES):
                         shutil.rmtree(self.path / made, ignore_errors=True)
                     (self.path / "run.json").unlink(missing_ok=True)
