@@ -140,3 +140,19 @@ def test_with_few_videos_of_unequal_size_one_end_is_open(
 def test_a_p_value_of_exactly_the_level_is_not_significant() -> None:
     found = paired_difference(np.ones(40, dtype=np.int64), np.arange(40), p=LEVEL, p_holm=LEVEL, pairs=1)
     assert found.low == 0.0
+
+
+def test_at_a_corrected_p_of_one_the_interval_has_the_level_of_all_pairs() -> None:
+    gap, cluster = np.array([1] * 6 + [-1] * 4 + [0] * 30), np.arange(40)
+    p = mcnemar(6, 4)
+    found = paired_difference(gap, cluster, p=p, p_holm=1.0, pairs=10)
+    wanted = paired_difference(gap, cluster, p=0.01, p_holm=0.1, pairs=10)
+    assert (found.low, found.high) == (wanted.low, wanted.high)
+    tied = paired_difference(gap, cluster, p=0.0, p_holm=0.0, pairs=10)  # p is too small for a number
+    assert tied.high == wanted.high
+
+
+def test_the_smallest_possible_p_of_a_reason_is_at_most_one() -> None:
+    found = paired_difference(np.array([1, 0]), np.arange(2), p=1.0, p_holm=1.0, pairs=4)
+    assert found.reason is not None
+    assert found.reason.endswith("p is at least 1 after correction for 4 pairs")
