@@ -195,8 +195,9 @@ def evaluate(
     from strobe.store.opening import Opened
     from strobe.store.run_folder import Run
     from strobe.workflows.evaluate import evaluate as run
+    from strobe.workflows.evaluate import given_dataset
+    from strobe.workflows.options import VideoOptions
     from strobe.workflows.score import ScoreRunOptions
-    from strobe.workflows.videos import VideoOptions, given_dataset
 
     subset = None if videos is None else Path(videos)
     if isinstance(dataset, Dataset):

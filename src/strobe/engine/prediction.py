@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,7 @@ from strobe.engine.loading import (
 )
 from strobe.engine.outcomes import PredictOutcome
 from strobe.engine.pacing import Budget
+from strobe.engine.repeating import ask_once, ask_times
 from strobe.engine.running import ExecutorOptions
 from strobe.engine.views import Crops, Detectors, crops_of, derive, write_outside
 from strobe.models.cores import cores, sharing_cores
@@ -59,9 +60,9 @@ class PredictOptions:
     JPEG files, and the answers are cached separately.
 
     `workers` is the number of decoding threads, or of processes if models run on a GPU. `stop_early` stops a set at its
-    first wrong frame, so accuracy, pm-k and drop stay the same with fewer forward passes. `absent` defines how to treat
-    frames that a file of boxes does not name. `max_requests` and `max_cost` limit what the command may ask of models
-    behind an address. `engine` is where models run.
+    first wrong frame, so accuracy, pm-k and drop stay the same with fewer forward passes. `repeat` is how many times
+    every frame is asked. `absent` defines how to treat frames that a file of boxes does not name. `max_requests` and
+    `max_cost` limit what the command may ask of models behind an address. `engine` is where models run.
     """
 
     load: LoadOptions = field(default_factory=LoadOptions)
@@ -72,6 +73,7 @@ class PredictOptions:
     retry_errors: bool = False
     models_at_once: int = 8
     stop_early: bool = False
+    repeat: int = 1
     absent: Absent = "error"
     max_requests: int | None = None
     max_cost: float | None = None
@@ -81,6 +83,11 @@ class PredictOptions:
         expect(self.merge in MERGES, "merge", f"one of {', '.join(MERGES)}", self.merge)
         expect(self.decode in ("cpu", "device"), "decode", "cpu or device", self.decode)
         expect(self.workers is None or 1 <= self.workers <= 256, "workers", "1–256", self.workers)
+        expect(1 <= self.repeat <= 100, "repeat", "1–100", self.repeat)
+        if self.stop_early and self.repeat > 1:  # the frames that are left over depend on their first answers
+            raise StrobeError(
+                "<<repeat>> needs every frame, which <<stop_early>> does not predict; remove one of the two options"
+            )
         expect(self.models_at_once >= 1, "models at once", ">= 1", self.models_at_once)
 
 
@@ -123,8 +130,8 @@ def run_requested(
         raise StrobeError(
             "<<engine=ray>>: other machines cannot access frames that a program passes; save the dataset to a folder"
         )
-    detectors = Detectors(dataset, run, models, stage=stage)
-    singles = [*(model for model in models if model.view is None), *detectors.helpers]
+    detectors = None if boxed is None else Detectors(dataset, run, models, stage=stage)
+    singles = [*(model for model in models if model.view is None), *(detectors.helpers if detectors else ())]
     with run.predicting() as held, away(options.engine, options.load.device, progress, held=held) as cluster:
         decoding = {one.settings.decode or options.decode for one in models}
         if "device" in decoding and (cluster is None or cluster.device != "cuda"):
@@ -138,12 +145,8 @@ def run_requested(
         if singles or any(isinstance(model.view, CropView) for model in models):
             work.source = source or frame_source(dataset)
         outcome_of = {outcome.name: outcome for outcome in work.run(singles)}
-        for view in dict.fromkeys(model.view.seen for model in models if isinstance(model.view, CropView)):
-            same = [model for model in models if isinstance(model.view, CropView) and model.view.seen == view]
-            outcome_of |= {done.name: done for done in work.run_cropped(same, detectors, outcome_of)}
-        for model in models:
-            if isinstance(model.view, BoxesView):
-                outcome_of[model.name] = work.derive(model, model.view, detectors, outcome_of)
+        if detectors is not None:
+            outcome_of |= work.run_views(models, detectors, outcome_of)
         outcomes = [outcome_of[model.name] for model in models]
         _commit(run, dataset, outcomes, asked=asked_for or [model.name for model in models])
     return outcomes
@@ -199,6 +202,19 @@ class _Work:
                 for start in range(0, len(some), at_once):
                     yield from self._run_group(some[start : start + at_once], crops, outside, cluster, decode)
 
+    def run_views(
+        self, models: Sequence[RequestedModel], detectors: Detectors, outcomes: Mapping[str, PredictOutcome]
+    ) -> dict[str, PredictOutcome]:
+        """Run the models that use boxes: first crops, then models whose answers are derived. Return all outcomes."""
+        found = dict(outcomes)
+        for view in dict.fromkeys(model.view.seen for model in models if isinstance(model.view, CropView)):
+            same = [model for model in models if isinstance(model.view, CropView) and model.view.seen == view]
+            found |= {done.name: done for done in self.run_cropped(same, detectors, found)}
+        for model in models:
+            if isinstance(model.view, BoxesView):
+                found[model.name] = self.derive(model, model.view, detectors, found)
+        return found
+
     def run_cropped(
         self, models: Sequence[RequestedModel], detectors: Detectors, outcomes: Mapping[str, PredictOutcome]
     ) -> Iterator[PredictOutcome]:
@@ -218,6 +234,9 @@ class _Work:
         self, model: RequestedModel, view: BoxesView, detectors: Detectors, outcomes: Mapping[str, PredictOutcome]
     ) -> PredictOutcome:
         """Derive a model's answers from the boxes of another."""
+        if self._options.repeat > 1:
+            source = printable(detectors.name_of(view))
+            self._progress.note(f"{printable(model.name)} is not asked again: it uses the first boxes of {source}")
         try:
             _check_ran(detectors.name_of(view), outcomes)
             self._check_free(model)
@@ -318,12 +337,9 @@ class _Work:
             rows = np.setdiff1d(rows, outside)
             for name, store in stores.items():
                 write_outside(store, outside, model=name, n_classes=len(dataset.info.label_space))
+        times = {one.name: 1 if one.helper else options.repeat for one in models}
         for runner in remote:
-            outcome, early = ask_model(
-                runner, stores[runner.name], self.source, dataset, rows, options, progress,
-                budget=self._budget, crops=crops, stopping=self.stopping,
-            )  # fmt: skip
-            yield from self._reported({runner.name: outcome}, specs, {runner.name: early})
+            yield from self._ask(runner, stores, rows, crops, outside, times, specs)
         if not runners:
             return
         n_cores = cores() if cluster is None else cluster.cores
@@ -335,9 +351,7 @@ class _Work:
         )
         run_over = partial(
             run_models,
-            runners,
-            stores,
-            source_for(source, engine, crops),
+            source=source_for(source, engine, crops),
             frame_names=dataset.frames.key.tolist(),
             as_input=inputs_of(dataset, crops),
         )
@@ -348,7 +362,8 @@ class _Work:
         stopped: dict[str, StoppedEarly | None] = {}
         with sharing_cores(loaded.values()):
             if self.stopping is None:
-                outcomes = run_over(rows=rows, options=engine, progress=progress)
+                over = partial(run_over, rows=rows, options=engine, progress=progress)
+                outcomes = ask_times(over, runners, stores, times, outside)
             else:
                 once, (runner,) = replace(engine, retry_errors=False), runners
                 outcome, stopped[runner.name] = self.stopping.run(
@@ -357,12 +372,50 @@ class _Work:
                     self.source,
                     progress,
                     retry=engine.retry_errors,
-                    over=lambda some, inner: run_over(rows=some, options=once, progress=inner)[runner.name],
+                    over=lambda some, inner: run_over([runner], stores, rows=some, options=once, progress=inner)[
+                        runner.name
+                    ],
                 )
                 outcomes = {runner.name: outcome}
         exactly = options.decode == "cpu" and source is self.source
         say_decoded(source, dataset, loaded.values() if exactly else (), progress)
         yield from self._reported(outcomes, specs, stopped)
+
+    def _ask(
+        self,
+        runner: Runner,
+        stores: Mapping[str, ModelShards],
+        rows: NDArray[Any],
+        crops: Crops | None,
+        outside: NDArray[np.int64] | None,
+        times: Mapping[str, int],
+        specs: Mapping[str, ModelSpec],
+    ) -> Iterator[PredictOutcome]:
+        """Ask a model behind an address."""
+        if self.source is None:
+            return
+        ask = partial(
+            ask_model,
+            runner,
+            source=self.source,
+            dataset=self._dataset,
+            rows=rows,
+            options=self._options,
+            progress=self._progress,
+            budget=self._budget,
+            crops=crops,
+        )
+        early: StoppedEarly | None = None
+        if self.stopping is not None:
+            outcome, early = ask(store=stores[runner.name], stopping=self.stopping)
+        else:
+            if (n := times[runner.name]) > 1:
+                self._progress.note(
+                    f"{printable(runner.name)}: every frame is asked {n} times; the next line is for one"
+                )
+            over = partial(ask_once, ask)
+            outcome = ask_times(over, [runner], stores, times, outside)[runner.name]
+        yield from self._reported({runner.name: outcome}, specs, {runner.name: early})
 
     def _reported(
         self,

@@ -218,14 +218,10 @@ def _line(error: BaseException, path: Path) -> int | None:
     return lines[-1] if lines else None
 
 
-class FunctionClassifier:
-    """A plain function of images, behind the Classifier port."""
+class FunctionModel:
+    """What a classifier and a detector made from a plain function share: the function does its own preprocessing."""
 
     device, lanes, preparation = "cpu", 1, AsDecoded()
-
-    def __init__(self, function: Callable[[list[Image]], Any], spec: ModelSpec) -> None:
-        self.spec = spec
-        self._function = function
 
     def prepare(self, image: Image) -> Image:
         """Return the image unchanged, because the function does its own preprocessing."""
@@ -234,6 +230,14 @@ class FunctionClassifier:
     def prepare_input(self, image: Image) -> Image:
         """Return the image unchanged."""
         return image
+
+
+class FunctionClassifier(FunctionModel):
+    """A plain function of images, behind the Classifier port."""
+
+    def __init__(self, function: Callable[[list[Image]], Any], spec: ModelSpec) -> None:
+        self.spec = spec
+        self._function = function
 
     def forward(self, prepared: Sequence[Any]) -> NDArray[np.float32]:
         """Return the function's output as an array."""

@@ -83,7 +83,9 @@ def latex_tables(results: Results) -> str:
             tables.append(_table(view, str(task), made.caption, made.columns, models, metric))
     if (flicker := results.flicker) is not None and flicker.models:
         caption = f"Flicker without labels: {flicker.n_sets} sets from {flicker.n_videos} videos."
-        tables.append(_table(view, "flicker", caption, FLICKER, flicker.models, "flicker"))
+        own = flicker.models.values()
+        columns = [one for one in FLICKER if not one.seldom or any(one.of(model).value is not None for model in own)]
+        tables.append(_table(view, "flicker", caption, columns, flicker.models, "flicker"))
     if not tables:
         raise StrobeError("these results have no model, so there is no table; run strobe eval with a model first")
     packages = "booktabs and longtable" if any("longtable" in table for table in tables) else "booktabs"

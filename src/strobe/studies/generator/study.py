@@ -30,10 +30,7 @@ class Generator(Study):
     name = "generator"
     decides = 4
     drawings = FIGURES
-
-    def applies(self, view: View) -> bool:
-        """Return whether there are searches."""
-        return bool(view.results.searches)
+    needs_to_show = ("results.searches",)
 
     def lines(self, view: View) -> Sequence[Lines]:
         """Return the median magnitudes from coarse to fine."""
