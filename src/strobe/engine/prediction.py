@@ -394,17 +394,8 @@ class _Work:
         """Ask a model behind an address."""
         if self.source is None:
             return
-        ask = partial(
-            ask_model,
-            runner,
-            source=self.source,
-            dataset=self._dataset,
-            rows=rows,
-            options=self._options,
-            progress=self._progress,
-            budget=self._budget,
-            crops=crops,
-        )
+        ask = partial(ask_model, runner, source=self.source, dataset=self._dataset, rows=rows, crops=crops)
+        ask = partial(ask, options=self._options, progress=self._progress, budget=self._budget)
         early: StoppedEarly | None = None
         if self.stopping is not None:
             outcome, early = ask(store=stores[runner.name], stopping=self.stopping)
