@@ -1,6 +1,7 @@
 """Parts of a classifier's score against plain references: medians over classes, all classes of a model, arguments."""
 
 from dataclasses import replace
+from fractions import Fraction
 from statistics import median
 
 import made_background as made
@@ -13,6 +14,7 @@ from strobe.core.errors import InvalidValue, StrobeError
 from strobe.core.labels import LabelSpace
 from strobe.core.variants import Variants
 from strobe.metrics.intervals import proportion
+from strobe.studies.temporal.records import TimeCurve
 from strobe.studies.temporal.score import Prepared, all_classes, score
 from vid_shaped import PlainFrame, PlainSet, World, dataset_of, predictions_of, random_scores, vid_world
 
@@ -118,6 +120,17 @@ def test_a_constant_answer_has_a_note() -> None:
     found = score(dataset, ClassAnswers.from_labels("m", np.zeros(16, dtype=int)), options=QUICK)
     assert found.notes is not None
     assert any("on every frame" in note for note in found.notes)
+
+
+def test_the_curve_against_time_has_a_point_every_twentieth_rounded_up() -> None:
+    rng = np.random.default_rng(0)
+    for k, points in ((10, range(0, 401, 20)), (3, range(0, 121, 10)), (2, range(0, 81, 5))):
+        frames = [PlainFrame(video, index, {0}) for video in range(3) for index in range(k + 1)]
+        sets = [PlainSet(v * (k + 1), [(v * (k + 1) + i, float(i)) for i in range(1, k + 1)]) for v in range(3)]
+        world = World(k, 2, [Fraction(25)] * 3, frames, sets)
+        found = score(dataset_of(world), predictions_of("m", random_scores(rng, world, 0.8)), options=QUICK)
+        assert isinstance(found.time_curve, TimeCurve)
+        assert [point.ms for point in found.time_curve.points] == list(points)
 
 
 def test_shares_that_few_videos_decide_have_a_note() -> None:
