@@ -56,6 +56,7 @@ SMALL = {
 """What is added to commands that begin so; of several the longest."""
 
 PARSED = {
+    "strobe eval data/ -m kserve:": "a service answers; tests/servers/ runs one",
     "strobe import photos pictures/": "of the lines below",
     "strobe review serve data/pictures": "people draw; tests/workflows/test_import_background.py goes this way",
     "strobe review export data/pictures": "of the line above",
@@ -85,6 +86,10 @@ PARSED = {
     "strobe gate": "runs of such models; tests/workflows/test_gate.py runs every option",
     "strobe history": "runs of such models; tests/workflows/test_gate.py runs it",
     "strobe report run/ --show mine --show": "a run of those models; tests/report run it",
+    "strobe eval DATASET -m NAME=PROVIDER:": "a service; tests/engine/test_remote_command.py asks one",
+    "strobe eval data/ -m vlm=openai:": "a service; tests/workflows/test_chat_models.py runs one in the same process",
+    "strobe eval data/ -m @orders.toml": "of the line above",
+    "strobe compare orders/": "of the line before",
     "strobe report run/ --before": "a run of those models; tests/report run it",
 }
 """Commands that are parsed and not run, and why."""

@@ -30,6 +30,7 @@ from strobe.studies.detection.records import (
     MapPoint,
     Tracks,
 )
+from strobe.studies.noise.records import NoiseScore
 from strobe.studies.temporal.records import (
     AllClasses,
     Bounds,
@@ -152,6 +153,8 @@ class ClassificationResult:
     """(Σm)²/Σm² over the m scored sets of each video; omitted if every video has equally many."""
     answers: AnswerPattern | None = field(default=None, metadata=LEFT_OUT)
     stopped_early: StoppedEarly | None = field(default=None, metadata=LEFT_OUT)
+    noise: NoiseScore | None = field(default=None, metadata=LEFT_OUT)
+    """Present if frames were asked several times (`--repeat`)."""
 
     @property
     def headline(self) -> Headline:
@@ -215,6 +218,7 @@ class DetectionResult:
     effective_videos: float | None = field(default=None, metadata=LEFT_OUT)
     """(Σm)²/Σm² over the m scored sets of each video; omitted if every video has equally many."""
     answers: AnswerPattern | None = field(default=None, metadata=LEFT_OUT)
+    noise: NoiseScore | None = field(default=None, metadata=LEFT_OUT)
 
     @property
     def headline(self) -> Headline:
@@ -285,6 +289,26 @@ class Measure(Generic[M]):
     brief: bool = False
 
 
+_ONCE = nothing("each frame was asked once")
+
+NOISE: tuple[Measure[Any], ...] = (
+    Measure(
+        "noise",
+        "Share of pairs of answers to the same frame that differ.",
+        lambda one: _ONCE if one.noise is None else one.noise.noise,
+        seldom=True,
+        more_is_worse=True,
+    ),
+    Measure(
+        "beyond_noise",
+        "Flips between neighbouring frames minus noise, over all answers to the same frames.",
+        lambda one: _ONCE if one.noise is None else one.noise.beyond_noise,
+        seldom=True,
+        more_is_worse=True,
+    ),
+)
+"""The measures of models that were asked several times about each frame."""
+
 CLASSIFICATION: tuple[Measure[ClassificationResult], ...] = (
     Measure("acc_orig", "Share of anchors that are right.", lambda one: one.acc_orig),
     Measure("acc_pmk", "Share of sets right on the anchor and on all members up to k.", lambda one: one.acc_pmk),
@@ -322,6 +346,7 @@ CLASSIFICATION: tuple[Measure[ClassificationResult], ...] = (
         seldom=True,
         brief=True,
     ),
+    *NOISE,
 )
 """The measures of classifiers. If nothing can change (k = 0), acc_orig is called accuracy."""
 
@@ -356,6 +381,7 @@ DETECTION: tuple[Measure[DetectionResult], ...] = (
         headline=False,
     ),
     Measure("coverage", "Share of frames with at least one box.", lambda one: one.as_classifier.coverage, brief=True),
+    *NOISE,
 )
 """The measures of detectors. If nothing can change (k = 0), map_orig is called mAP."""
 
@@ -380,6 +406,7 @@ FLICKER: tuple[Measure[FlickerScore], ...] = (
         lambda one: one.sure_flip_rate,
         more_is_worse=True,
     ),
+    *NOISE,
 )
 """The measures of classifiers that need no label."""
 

@@ -1,6 +1,6 @@
 """The input of every study that scores models, and the results that a study collects while models are scored."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -218,6 +218,9 @@ class ScorableModel(Protocol):
 
     def load(self) -> Answers:
         """Return the answers."""
+
+    def repeats(self) -> Iterable[Answers]:
+        """Return the further answers of a model that was asked several times about each frame, or nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)

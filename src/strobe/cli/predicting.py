@@ -30,7 +30,7 @@ model_or_people_option = click.option(
 
 _FLAGS = {name: click_option(option) for name, option in options_of(Running).items()}
 _DEVICE = ("device", "batch_size", "precision", "image_size", "settings")
-_SPEED = ("workers", "decode", "models_at_once", "backend", "compile", "stop_early")
+_SPEED = ("workers", "decode", "models_at_once", "backend", "compile", "stop_early", "repeat")
 _REMOTE = ("limits", "max_requests", "max_cost", "prompt")
 _TRUST = ("deterministic", "trust", "offline")
 _ENGINE = ("engine", "actors", "actor_cores", "actor_gpus")

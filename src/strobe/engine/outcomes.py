@@ -31,6 +31,8 @@ class PredictOutcome:
             rate += f"; {done.spent.text()}"
         early = f"; stopped early: {self.stopped.text()}" if self.stopped else ""
         text = f"{done.n_new} new, {done.n_kept} cached{bad}{rate}{early}"
+        if (more := done.again) is not None:
+            text += f"; asked {more.times} times: {more.n_new} more answers new, {more.n_kept} cached"
         return f"FAILED after {text}: {self.error}" if self.error else text
 
     def to_json(self) -> dict[str, Any]:
@@ -45,6 +47,8 @@ class PredictOutcome:
                 "kept": self.outcome.n_kept,
                 "unreadable": self.outcome.n_unreadable,
             }
+            if (more := self.outcome.again) is not None:
+                facts["repeated"] = {"times": more.times, "new": more.n_new, "kept": more.n_kept}
             if self.outcome.spent is not None:
                 facts["spent"] = encode(self.outcome.spent + self.outcome.spent_before)
             facts["seconds"] = {"forward": round(self.outcome.forward_s, 3), "wall": round(self.outcome.wall_s, 3)}

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,7 @@ from strobe.engine.loading import (
 )
 from strobe.engine.outcomes import PredictOutcome
 from strobe.engine.pacing import Budget
+from strobe.engine.repeating import ask_once, ask_times
 from strobe.engine.running import ExecutorOptions
 from strobe.engine.views import Crops, Detectors, crops_of, derive, write_outside
 from strobe.models.cores import cores, sharing_cores
@@ -59,9 +60,9 @@ class PredictOptions:
     JPEG files, and the answers are cached separately.
 
     `workers` is the number of decoding threads, or of processes if models run on a GPU. `stop_early` stops a set at its
-    first wrong frame, so accuracy, pm-k and drop stay the same with fewer forward passes. `absent` defines how to treat
-    frames that a file of boxes does not name. `max_requests` and `max_cost` limit what the command may ask of models
-    behind an address. `engine` is where models run.
+    first wrong frame, so accuracy, pm-k and drop stay the same with fewer forward passes. `repeat` is how many times
+    every frame is asked. `absent` defines how to treat frames that a file of boxes does not name. `max_requests` and
+    `max_cost` limit what the command may ask of models behind an address. `engine` is where models run.
     """
 
     load: LoadOptions = field(default_factory=LoadOptions)
@@ -72,6 +73,7 @@ class PredictOptions:
     retry_errors: bool = False
     models_at_once: int = 8
     stop_early: bool = False
+    repeat: int = 1
     absent: Absent = "error"
     max_requests: int | None = None
     max_cost: float | None = None
@@ -81,6 +83,11 @@ class PredictOptions:
         expect(self.merge in MERGES, "merge", f"one of {', '.join(MERGES)}", self.merge)
         expect(self.decode in ("cpu", "device"), "decode", "cpu or device", self.decode)
         expect(self.workers is None or 1 <= self.workers <= 256, "workers", "1–256", self.workers)
+        expect(1 <= self.repeat <= 100, "repeat", "1–100", self.repeat)
+        if self.stop_early and self.repeat > 1:  # the frames that are left over depend on their first answers
+            raise StrobeError(
+                "<<repeat>> needs every frame, which <<stop_early>> does not predict; remove one of the two options"
+            )
         expect(self.models_at_once >= 1, "models at once", ">= 1", self.models_at_once)
 
 
@@ -227,6 +234,9 @@ class _Work:
         self, model: RequestedModel, view: BoxesView, detectors: Detectors, outcomes: Mapping[str, PredictOutcome]
     ) -> PredictOutcome:
         """Derive a model's answers from the boxes of another."""
+        if self._options.repeat > 1:
+            source = printable(detectors.name_of(view))
+            self._progress.note(f"{printable(model.name)} is not asked again: it uses the first boxes of {source}")
         try:
             _check_ran(detectors.name_of(view), outcomes)
             self._check_free(model)
@@ -327,12 +337,9 @@ class _Work:
             rows = np.setdiff1d(rows, outside)
             for name, store in stores.items():
                 write_outside(store, outside, model=name, n_classes=len(dataset.info.label_space))
+        times = {one.name: 1 if one.helper else options.repeat for one in models}
         for runner in remote:
-            outcome, early = ask_model(
-                runner, stores[runner.name], self.source, dataset, rows, options, progress,
-                budget=self._budget, crops=crops, stopping=self.stopping,
-            )  # fmt: skip
-            yield from self._reported({runner.name: outcome}, specs, {runner.name: early})
+            yield from self._ask(runner, stores, rows, crops, outside, times, specs)
         if not runners:
             return
         n_cores = cores() if cluster is None else cluster.cores
@@ -344,9 +351,7 @@ class _Work:
         )
         run_over = partial(
             run_models,
-            runners,
-            stores,
-            source_for(source, engine, crops),
+            source=source_for(source, engine, crops),
             frame_names=dataset.frames.key.tolist(),
             as_input=inputs_of(dataset, crops),
         )
@@ -357,7 +362,8 @@ class _Work:
         stopped: dict[str, StoppedEarly | None] = {}
         with sharing_cores(loaded.values()):
             if self.stopping is None:
-                outcomes = run_over(rows=rows, options=engine, progress=progress)
+                over = partial(run_over, rows=rows, options=engine, progress=progress)
+                outcomes = ask_times(over, runners, stores, times, outside)
             else:
                 once, (runner,) = replace(engine, retry_errors=False), runners
                 outcome, stopped[runner.name] = self.stopping.run(
@@ -366,12 +372,41 @@ class _Work:
                     self.source,
                     progress,
                     retry=engine.retry_errors,
-                    over=lambda some, inner: run_over(rows=some, options=once, progress=inner)[runner.name],
+                    over=lambda some, inner: run_over([runner], stores, rows=some, options=once, progress=inner)[
+                        runner.name
+                    ],
                 )
                 outcomes = {runner.name: outcome}
         exactly = options.decode == "cpu" and source is self.source
         say_decoded(source, dataset, loaded.values() if exactly else (), progress)
         yield from self._reported(outcomes, specs, stopped)
+
+    def _ask(
+        self,
+        runner: Runner,
+        stores: Mapping[str, ModelShards],
+        rows: NDArray[Any],
+        crops: Crops | None,
+        outside: NDArray[np.int64] | None,
+        times: Mapping[str, int],
+        specs: Mapping[str, ModelSpec],
+    ) -> Iterator[PredictOutcome]:
+        """Ask a model behind an address."""
+        if self.source is None:
+            return
+        ask = partial(ask_model, runner, source=self.source, dataset=self._dataset, rows=rows, crops=crops)
+        ask = partial(ask, options=self._options, progress=self._progress, budget=self._budget)
+        early: StoppedEarly | None = None
+        if self.stopping is not None:
+            outcome, early = ask(store=stores[runner.name], stopping=self.stopping)
+        else:
+            if (n := times[runner.name]) > 1:
+                self._progress.note(
+                    f"{printable(runner.name)}: every frame is asked {n} times; the next line is for one"
+                )
+            over = partial(ask_once, ask)
+            outcome = ask_times(over, [runner], stores, times, outside)[runner.name]
+        yield from self._reported({runner.name: outcome}, specs, {runner.name: early})
 
     def _reported(
         self,

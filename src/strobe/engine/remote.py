@@ -363,7 +363,8 @@ class RemoteAsker:
             read = decoder.read(some, {row: [work] for row in some})
         finally:
             decoder.close()
-        megabytes = float(np.mean([_n_bytes(values[0][1]) for _, values in read])) * len(missing) / 1e6
+        n_sent = getattr(self._model, "n_sent", _n_bytes)  # a model may send more than the prepared pixels
+        megabytes = float(np.mean([n_sent(values[0][1]) for _, values in read])) * len(missing) / 1e6
         between = f"{most:,}" if least == most else f"{least:,} to {most:,}"
         line = f"{printable(self._runner.name)}: {between} request(s) for {len(missing):,} frame(s)"
         line += f", at most {most * (1 + limits.retries):,} with retries" if limits.retries else ""

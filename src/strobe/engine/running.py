@@ -107,6 +107,13 @@ class Running:
         "For classifiers: stop a set at its first wrong frame or, without labels, at its first other answer. acc_orig, "
         "acc_pmk, drop and flicker stay the same and need fewer frames. Figures that need every frame are omitted.",
     )
+    repeat: int = option(
+        1,
+        "Ask every frame this many times. All figures use the first answers; the others show how often the model "
+        "changes its answer on the same frame (noise).",
+        least=1,
+        most=100,
+    )
     deterministic: bool = option(False, "Give bit-identical results in every run on one machine. Slower on a GPU.")
     trust: bool = option(False, "Load weights that may run code. Only for files you trust.")
     offline: bool = option(False, "Download nothing.")
@@ -158,6 +165,7 @@ class Running:
             "decode",
             "models_at_once",
             "stop_early",
+            "repeat",
             "retry_errors",
             "max_requests",
             "max_cost",

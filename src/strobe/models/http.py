@@ -85,7 +85,9 @@ class HttpClient:
                 preload_content=False,
             )  # fmt: skip
             try:
-                content = self._without_key(self._content(reply, deadline, used))
+                content = self._content(reply, deadline, used)
+                if "inference-header-content-length" not in reply.headers:  # tensors are bytes, not text
+                    content = self._without_key(content)
             finally:
                 reply.release_conn()
         except self._urllib3.exceptions.HTTPError as error:
@@ -124,6 +126,8 @@ class HttpClient:
             return self._failed("nothing answers at this address; is the service running?", blame="again", used=used)
         if isinstance(error, names.TimeoutError):
             return self._failed(f"no reply within {self._timeout:g} s", blame="again", used=used)
+        if "BadStatusLine" in str(error):
+            return self._failed("what answers there is not HTTP; check the port", blame="again", used=used)
         return self._failed(f"the connection was lost ({error})", blame="again", used=used)
 
     def _refused(self, reply: Any, content: bytes, used: Usage) -> RequestFailed:

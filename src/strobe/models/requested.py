@@ -55,7 +55,10 @@ class RequestedModel:
         """The settings of a model list that its provider takes; every setting for a model that a program passed."""
         if self.is_brought or isinstance(self.view, BoxesView):
             return ()
-        return SETTINGS if self.live is not None else MODELS.provider_of(parse(self.loaded)).settings
+        if self.live is not None:
+            return SETTINGS
+        provider = MODELS.provider_of(parse(self.loaded))
+        return (*provider.settings, "model_settings") if provider.model_settings else provider.settings
 
     @property
     def is_remote(self) -> bool:

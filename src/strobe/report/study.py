@@ -150,6 +150,7 @@ STUDIES: Registry[Study] = Registry(
         "temporal": "strobe.studies.temporal.study:TEMPORAL",
         "unlabelled": "strobe.studies.unlabelled.study:UNLABELLED",
         "detection": "strobe.studies.detection.study:DETECTION",
+        "noise": "strobe.studies.noise.study:NOISE",
         "trainings": "strobe.studies.trainings.study:TRAININGS",
         "review": "strobe.studies.review.study:REVIEW",
         "stills": "strobe.studies.stills.study:STILLS",

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -116,8 +117,7 @@ class StoredModel:
                 f"predictions in {printable(self.run)} were made; run the same predict command again"
             )
         else:
-            shards = ModelShards.held(self.run, self.name, frames=self.frames, n_classes=len(space))
-            answers = shards.read(kind=str(self.facts["kind"]), every_box=every_box)
+            answers = self._store().read(kind=str(self.facts["kind"]), every_box=every_box)
         if isinstance(answers, ClassAnswers) and self.facts.get("stopped_early"):
             return self._stopped(answers)
         needed = np.zeros(len(self.frames), dtype=bool)
@@ -132,12 +132,31 @@ class StoredModel:
             "<<allow_missing=True>>"
         )
 
+    def repeats(self) -> Iterator[Answers]:
+        """Yield the second answers, the third and so on, if strobe asked the model several times (`--repeat`).
+
+        Frames that were not asked again have no answer.
+        """
+        if self.file is None and self.facts["label_space"] == self.dataset.info.label_space.digest:
+            for store in self._further_stores():
+                yield store.read(kind=str(self.facts["kind"]))
+
+    def _further_stores(self) -> Iterator[ModelShards]:
+        first = self._store()
+        for number in count(2):
+            if (store := first.again(number)).is_empty:
+                return
+            yield store
+
+    def _store(self) -> ModelShards:
+        n_classes = len(self.dataset.info.label_space)
+        return ModelShards.held(self.run, self.name, frames=self.frames, n_classes=n_classes)
+
     def spent(self) -> Usage:
-        """Return what the requests for the answers used, if the model is behind an address."""
+        """Return what the requests for all answers used, if the model is behind an address."""
         if self.file is not None or not self.facts.get("remote"):
             return Usage()
-        n_classes = len(self.dataset.info.label_space)
-        return ModelShards.held(self.run, self.name, frames=self.frames, n_classes=n_classes).spent()
+        return sum((store.spent() for store in (self._store(), *self._further_stores())), Usage())
 
     def _stopped(self, answers: ClassAnswers) -> ClassAnswers:
         skipped = np.where(answers.state == State.MISSING, State.SKIPPED, answers.state).astype(np.uint8)

@@ -10,6 +10,8 @@ The key is a digest of everything that can change a prediction, including the da
 stay in the folder but are not read. If only the frames differ, answers to unchanged frames are used: a run stays valid
 if its dataset grows or frames are replaced.
 
+Answers 2 to N of a model that is asked N times (`--repeat`) have the key of the model with the fact `repeat`.
+
 The digest covers the shard's content and is checked on every read. Older shards without a digest are given a digest
 when their model is next run. model.json includes a digest of its own content.
 """
@@ -19,6 +21,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -173,6 +176,18 @@ class ModelShards:
         facts = facts_of(run, name)
         made = {**facts, "kind": facts["spec"]["kind"]}  # the type of the model's output, not of the stored scores
         return cls(run, name, facts=made, frames=frames, task=Task(facts["task"]), n_classes=n_classes)
+
+    def again(self, repeat: int) -> "ModelShards":
+        """Return the store of the second, third, … answers, for frames that are asked several times."""
+        other = copy(self)
+        other._held = {**self._held, "repeat": repeat}
+        other.key, other._journal = other._key(self._frames.digest), None
+        return other
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are no answers to the dataset's frames."""
+        return next(self._shards(), None) is None and next(self._journals(), None) is None
 
     def describe(self, facts: Mapping[str, Any]) -> str | None:
         """Write model.json.

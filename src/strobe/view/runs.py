@@ -18,7 +18,18 @@ from strobe.store.run_folder import Run
 from strobe.view.finding import is_current, signature, state_of
 from strobe.view.library import Library
 
-COLUMNS = ("acc_orig", "acc_pmk", "drop", "map_orig", "map_pmk", "flicker", "flip_rate", "coverage")
+COLUMNS = (
+    "acc_orig",
+    "acc_pmk",
+    "drop",
+    "map_orig",
+    "map_pmk",
+    "flicker",
+    "flip_rate",
+    "coverage",
+    "noise",
+    "beyond_noise",
+)
 """The figures of the table, in order; figures that no run has are omitted."""
 
 

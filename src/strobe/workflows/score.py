@@ -2,7 +2,7 @@
 
 import csv
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -199,6 +199,10 @@ class InMemoryModel:
     def load(self) -> Answers:
         """Return the answers."""
         return self.answers
+
+    def repeats(self) -> Iterable[Answers]:
+        """Return nothing: each frame has one answer."""
+        return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

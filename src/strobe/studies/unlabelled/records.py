@@ -9,6 +9,7 @@ from strobe.core.codec import LEFT_OUT, Count
 from strobe.core.errors import expect
 from strobe.core.estimate import Estimate, Missing
 from strobe.core.tables import SCENE_CUT
+from strobe.studies.noise.records import NoiseScore
 from strobe.studies.unlabelled.records_links import LinkScore
 
 CUT = SCENE_CUT
@@ -123,6 +124,7 @@ class FlickerScore:
     unscored: Count
     notes: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
     stopped_early: StoppedEarly | None = field(default=None, metadata=LEFT_OUT)
+    noise: NoiseScore | None = field(default=None, metadata=LEFT_OUT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
