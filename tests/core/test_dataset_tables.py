@@ -283,3 +283,12 @@ def test_joined_parts_equal_the_whole() -> None:
     assert joined(parts, info=data.info).digest() == data.digest()
     with pytest.raises(InvalidValue, match="each video once"):
         joined([parts[0], parts[0]], info=data.info)
+
+
+@pytest.mark.parametrize(("column", "value"), [("fps_den", -(2**63)), ("fps_num", -1), ("n_frames", -2)])
+def test_a_negative_rate_or_length_is_refused(column: str, value: int) -> None:
+    videos = small().videos
+    damaged = getattr(videos, column).copy()
+    damaged[0] = value
+    with pytest.raises(InvalidValue, match=f"videos.{column}: expected >= "):
+        replace(videos, **{column: damaged})

@@ -101,6 +101,9 @@ class Videos:
         _fill(self, len(self.video_id), kind="video")
         _same_length(self, **{name: getattr(self, name) for name in self.__slots__})
         expect(len(set(self.video_id)) == len(self.video_id), "videos.video_id", "each video once", None)
+        for name, least in (("fps_num", 0), ("fps_den", 0), ("n_frames", -1)):
+            low = int(getattr(self, name).min(initial=least))
+            expect(low >= least, f"videos.{name}", f">= {least}", low)
         _one_of(self.kind, KINDS, "videos.kind")
 
     def __len__(self) -> int:
