@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test quick check lint docs clean browser dist matrix fuzz simulate-faults site constraints mutants bench
+.PHONY: help demo test quick check lint docs clean browser dist matrix fuzz simulate-faults site constraints mutants bench servers server-mlserver server-transformers test-servers
 
 help:
 	@echo "make demo   run real models on a real clip and make a report; DEMO=--training runs the training recipes"
@@ -17,6 +17,9 @@ help:
 	@echo "make simulate-faults   simulate reviews with kills, power cuts, full disks and wrong clocks; SEEDS=1000"
 	@echo "make mutants   count how many of 1,000 small faults in metrics and scoring the tests find; resumable"
 	@echo "make bench  the short benchmarks, their ratios beside the recorded ones; RECORD=1 records them"
+	@echo "make servers   install MLServer and transformers serve in .servers/, each in its own environment"
+	@echo "make server-mlserver SERVERS=--start   start MLServer with small models"
+	@echo "make test-servers   run the tests of models behind an address against these servers"
 	@echo "make site   build the documentation in site/, readable without a server or a network"
 	@echo "make constraints   write the installed versions to constraints.txt, for CONSTRAINTS=constraints.txt"
 	@echo "make docs   regenerate the CLI reference and results.schema.json"
@@ -41,10 +44,10 @@ browser: $(VENV)/.dev
 
 test: $(VENV)/.dev browser
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -n auto --dist worksteal
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not servers"
 
 quick: $(VENV)/.dev
-	$(BIN)/python -m pytest -n auto -m "not slow and not browser"
+	$(BIN)/python -m pytest -n auto -m "not slow and not browser and not servers"
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
@@ -78,6 +81,19 @@ mutants: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python scripts/bench.py $(if $(RECORD),--record)
 
+# MLServer and transformers serve each need an environment of their own: docs/endpoints.md, docs/vlm.md.
+servers: server-mlserver server-transformers
+
+server-mlserver: $(VENV)/.dev
+	$(BIN)/python scripts/servers.py $(SERVERS)
+
+server-transformers: $(VENV)/.dev
+	$(BIN)/python scripts/servers_transformers.py install
+
+# Tests over gRPC need the extra kserve-grpc.
+test-servers: servers
+	$(BIN)/python -m pytest -rs -n 0 tests/servers
+
 constraints: $(VENV)/.dev
 	$(BIN)/python scripts/make_constraints.py
 
@@ -89,4 +105,4 @@ site: $(VENV)/.dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis build dist site src/*.egg-info
+	rm -rf $(VENV) .servers .mypy_cache .ruff_cache .hypothesis build dist site src/*.egg-info

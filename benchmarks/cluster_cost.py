@@ -151,7 +151,8 @@ def measure(
     import growth
     from strobe.core.answers import ClassAnswers
     from strobe.core.tasks import Task
-    from strobe.store.shards import KEY_FACTS, FrameNames, ModelShards
+    from strobe.store.frame_names import FrameNames
+    from strobe.store.shards import KEY_FACTS, ModelShards
 
     names = FrameNames(growth.made(frames))
     store = ModelShards(

@@ -173,7 +173,8 @@ def end_to_end(dataset: Dataset, options: PredictOptions, models: dict[str, Any]
     from strobe.core.tasks import Task
     from strobe.engine.engine import run_models
     from strobe.engine.forward import Runner
-    from strobe.store.shards import KEY_FACTS, FrameNames, ModelShards
+    from strobe.store.frame_names import FrameNames
+    from strobe.store.shards import KEY_FACTS, ModelShards
 
     source: Any = MediaSource(dataset) if dataset.root else VideoSource(dataset)
     n_cores = os.cpu_count() or 1

@@ -67,8 +67,9 @@ def make_run(folder: Path, data: Path) -> None:
     from strobe.core.answers import ClassAnswers
     from strobe.core.tasks import Task
     from strobe.store.dataset_folder import read
+    from strobe.store.frame_names import FrameNames
     from strobe.store.run_folder import Run
-    from strobe.store.shards import FrameNames, ModelShards
+    from strobe.store.shards import ModelShards
 
     dataset = read(data)
     run, n = Run(folder), len(dataset.frames)

@@ -51,8 +51,9 @@ from strobe.models.exact_resize import SentPlan
 from strobe.models.options import LoadOptions, ModelName
 from strobe.models.timm import load
 from strobe.models.torch_classifier import TorchClassifier
+from strobe.store.frame_names import FrameNames
 from strobe.store.media import MediaSource
-from strobe.store.shards import KEY_FACTS, FrameNames, ModelShards
+from strobe.store.shards import KEY_FACTS, ModelShards
 
 PARTS = ("bare", "alone", "memory", "device", "exact", "packed", "loader")
 

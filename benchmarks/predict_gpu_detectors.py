@@ -45,8 +45,9 @@ from strobe.models.detectors.boxes import detections
 from strobe.models.detectors.torchvision import TorchvisionDetector, load
 from strobe.models.options import LoadOptions, ModelName
 from strobe.models.plan import AsDecoded
+from strobe.store.frame_names import FrameNames
 from strobe.store.media import MediaSource
-from strobe.store.shards import KEY_FACTS, FrameNames, ModelShards
+from strobe.store.shards import KEY_FACTS, ModelShards
 
 MODELS = ("fasterrcnn_resnet50_fpn", "ssd300_vgg16")
 SIZES = ((500, 375), (1280, 720))

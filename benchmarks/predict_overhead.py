@@ -52,8 +52,9 @@ from strobe.models.cores import cores, quick_source, sharing_cores
 from strobe.models.lite import load, weights_file
 from strobe.models.options import LoadOptions, ModelName
 from strobe.models.weights import load_into, read_state
+from strobe.store.frame_names import FrameNames
 from strobe.store.media import MediaSource
-from strobe.store.shards import KEY_FACTS, FrameNames, ModelShards
+from strobe.store.shards import KEY_FACTS, ModelShards
 
 
 def make_frames(root: Path, n: int) -> Dataset:

@@ -31,7 +31,7 @@ def test_start_imports_nothing_heavy(entry: str) -> None:
 
 def test_a_score_imports_what_it_needs(tmp_path: Path) -> None:
     """Of a folder that vouches for itself, of an older one, of a file and of a run: none needs any of these."""
-    needless = (*HEAVY[:7], "pandas", "pyarrow.dataset", "rich", "jinja2", "PIL")
+    needless = (*HEAVY[:7], "scipy.optimize", "pandas", "pyarrow.dataset", "rich", "jinja2", "PIL")
     old, file = ROOT / "tests/golden/datasets/video", ROOT / "tests/golden/inputs/video-logits.json"
     new, run = tmp_path / "new", str(tmp_path / "run")
     strobe.save_dataset(strobe.load_dataset(old), new)

@@ -56,6 +56,7 @@ SMALL = {
 """What is added to commands that begin so; of several the longest."""
 
 PARSED = {
+    "strobe eval data/ -m kserve:": "a service answers; tests/servers/ runs one",
     "strobe import photos pictures/": "of the lines below",
     "strobe import photos ILSVRC2012/": "ILSVRC is not here; tests/train/test_photos.py imports and trains a small one",
     "strobe train photos data/ilsvrc": "of the line above",
@@ -89,6 +90,10 @@ PARSED = {
     "strobe gate": "runs of such models; tests/workflows/test_gate.py runs every option",
     "strobe history": "runs of such models; tests/workflows/test_gate.py runs it",
     "strobe report run/ --show mine --show": "a run of those models; tests/report run it",
+    "strobe eval DATASET -m NAME=PROVIDER:": "a service; tests/engine/test_remote_command.py asks one",
+    "strobe eval data/ -m vlm=openai:": "a service; tests/workflows/test_chat_models.py runs one in the same process",
+    "strobe eval data/ -m @orders.toml": "of the line above",
+    "strobe compare orders/": "of the line before",
     "strobe report run/ --before": "a run of those models; tests/report run it",
 }
 """Commands that are parsed and not run, and why."""

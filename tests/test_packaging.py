@@ -16,7 +16,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 from matrix import bounds, lowest, requirements  # noqa: E402 (a script, not a package)
 
-EVERYTHING = ("dev", "ultralytics", "gpu-video")
+EVERYTHING = ("dev", "ultralytics", "gpu-video", "kserve-grpc")
 OURS = {"strobe", "fuzz", "setup", "net", "no_such_thing", "odd_plan", "_typeshed"}
 """Ourselves, names that tests make up, and what only type checkers see."""
 ORACLES = {
@@ -29,6 +29,7 @@ ORACLES = {
     "fiftyone",
     "mlcroissant",
     "openvino",
+    "mlserver",
 }
 """What a benchmark or an export is held against, where somebody has it beside; never installed with strobe."""
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from strobe.analyses.comparison import Comparison, change, compare, loss_spreads, named, names_each
+from strobe.analyses.comparison import Comparison, change, compare, loss_spreads, named, names_each, paired_tests
 from strobe.analyses.model_results import ClassificationScore
 from strobe.analyses.plan import ScoreOptions
 from strobe.core.answers import ClassAnswers
@@ -199,6 +199,32 @@ def test_the_figures_of_a_sentence_are_points_of_the_better_model_first() -> Non
     low, value, high = (f"{-100 * one:+.1f}" for one in (c.difference.high, c.difference.value, c.difference.low))
     assert "m1 is better than m0" in c.sentence
     assert f"({value} points, 95 % interval {low} to {high};" in c.sentence
+    for a, b in ((1, 0), (0, 0)):  # a better first model, and no significant difference
+        pair = [scores[a], replace(scores[b], model="other", first_wrong=np.roll(scores[b].first_wrong, 1))]
+        c = of(compare(dataset, pair), f"m{a}", "other", "acc_orig")
+        low, value, high = (100 * one for one in (c.difference.low, c.difference.value, c.difference.high))
+        shown = re.search(r"\((\S+) points, 95 % interval (\S+) to (\S+);", c.sentence).groups()
+        assert [float(one.replace("−", "-")) for one in shown] == pytest.approx([value, low, high], abs=0.051)
+
+
+def test_models_with_the_same_answers_are_named() -> None:
+    dataset, (one, other) = models([0.95, 0.9])
+    for c in compare(dataset, [one, other]):
+        assert "same answers" not in c.sentence
+    for c in compare(dataset, [one, replace(one, model="again")]):
+        assert c.sentence.endswith("They give the same answers on every frame; are they the same model?")
+
+
+def test_a_model_that_changes_its_answer_in_more_sets_flickers_more() -> None:
+    dataset, scores = models([0.99, 0.9], seed=3)
+    (found,) = paired_tests(dataset, scores, ("flicker",))
+    changes = [one.first_wrong <= one.k for one in scores]
+    assert (found.only_a, found.only_b) == tuple(int((a & ~b).sum()) for a, b in (changes, changes[::-1]))
+    assert found.difference.value == pytest.approx(changes[0].mean() - changes[1].mean())
+    assert found.sentence.startswith("m1 flickers more than m0: it changes its answer in more sets (+")
+    ids = [set(dataset.sets.set_id[a & ~b].tolist()) for a, b in (changes, changes[::-1])]
+    for names, some in ((found.sets_only_a or (), ids[0]), (found.sets_only_b, ids[1])):
+        assert all(any(one.endswith(name) for one in some) for name in names)
 
 
 def test_sets_that_one_model_alone_holds_are_named_flickering_ones_first() -> None:

@@ -126,6 +126,8 @@ def test_detectors_scored_on_other_sets_are_not_compared_and_the_missing_are_cou
         assert (found.n_sets, found.missing_sets, found.p) == (0, 3, None)
         assert (found.a, found.b) == ("start", "trained")
         assert "lacks answers" in found.difference.reason
+    for scores in ([lacking[0], two], [one, lacking[1]]):
+        assert [found.p for found in compare_detectors(dataset, scores)] == [None] * 3
 
 
 def test_settings_say_how_many_draws_there_were() -> None:
@@ -187,3 +189,28 @@ def test_map_at_k_is_the_last_point_of_the_curve() -> None:
     assert [point.map.value for point in found.curve] == pytest.approx([0.85, 0.7, 0.55, 0.25])
     assert (found.map_orig, found.map_pmk) == (found.curve[0].map, found.curve[-1].map)
     assert found.drop.value == pytest.approx(0.6)
+
+
+def test_no_more_than_twenty_sets_are_listed_for_either_detector(zoo) -> None:
+    dataset = zoo.dataset(n_videos=24, k=1)
+    good, bad = (
+        score(dataset, detector(dataset, zoo, misses=misses, seed=0), model=f"{misses:g}", options=OPTIONS)
+        for misses in (0.0, 0.9)
+    )
+    for pair in ((good, bad), (bad, good)):
+        found = compare_detectors(dataset, pair)[1]
+        assert sorted((found.only_a, found.only_b)) == [0, max(found.only_a, found.only_b)]
+        assert max(found.only_a, found.only_b) > 20
+        assert len((found.sets_only_a or ()) + (found.sets_only_b or ())) == 20
+
+
+def test_a_p_value_too_small_for_a_number_has_the_interval_of_all_pairs(zoo) -> None:
+    dataset = zoo.dataset(n_videos=60, k=1)
+    one = score(dataset, zoo.table(dataset, zoo.perfect(dataset)), model="one", options=OPTIONS)
+    spread = 1e-8 * np.tile([1.0, -1.0], 30)
+    poor = replace(one, model="poor", map_orig=replace(one.map_orig, value=0.0), without=np.stack([spread, spread]))
+    good = replace(one, without=np.ones((2, 60)))
+    found = compare_detectors(dataset, [good, poor])[0]
+    reach = stats.t.ppf(0.975, 59) * np.sqrt(59 / 60 * (spread**2).sum())
+    assert (found.p, found.p_holm, found.difference.value) == (0.0, 0.0, 1.0)
+    assert found.difference.high - 1 == pytest.approx(reach)

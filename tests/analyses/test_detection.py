@@ -365,3 +365,48 @@ def test_localization_chooses_worst_frames_by_the_given_interpolation(zoo):
     )  # fmt: skip
     assert found.chosen_frames[0].frame == 0
     assert found.localization.map_pmk.value == pytest.approx(2 / 3)
+
+
+def test_boxes_that_are_fractions_of_the_image_are_refused(zoo):
+    dataset = zoo.dataset()
+    found = zoo.table(dataset, zoo.perfect(dataset))
+    boxes = replace(dataset.boxes, xyxy=dataset.boxes.xyxy / 200)
+    with pytest.raises(StrobeError, match=r"zoo: .* all 20 true boxes .* look like fractions of the image; import or"):
+        score(replace(dataset, boxes=boxes), found, model="m")
+
+
+def test_a_set_that_fails_only_at_the_largest_distance_is_counted_with_its_cause(zoo):
+    dataset = zoo.dataset()
+    answers = zoo.perfect(dataset)
+    answers[0] = []  # two frames before the anchor of video 0
+    found = score(dataset, zoo.table(dataset, answers), model="m")
+    assert (found.errors.failing, found.errors.missed) == (1, 1)
+    chosen = found.chosen_frames[0]
+    assert (chosen.frame, chosen.distance, chosen.ap_orig, chosen.ap_worst) == (0, -2.0, 1.0, 0.0)
+    assert (chosen.cause, chosen.status) == ("missed", "breaks")
+
+
+def test_a_fall_from_an_ap_of_a_half_is_a_failure(zoo):
+    dataset = zoo.dataset()
+    answers = zoo.perfect(dataset)
+    answers[2].insert(0, (0, (120.0, 70.0, 160.0, 95.0), 0.95))  # AP of the anchor of video 0 is a half
+    answers[3] = []
+    found = score(dataset, zoo.table(dataset, answers), model="m")
+    assert (found.chosen_frames[0].ap_orig, found.errors.failing) == (0.5, 1)
+
+
+def test_rows_of_classes_have_ids_and_names(zoo):
+    dataset = zoo.dataset()
+    found = score(dataset, zoo.table(dataset, zoo.perfect(dataset)), model="m")
+    space = dataset.info.label_space
+    assert [(row.label, row.name) for row in found.per_class] == list(zip(space.ids, space.names, strict=True))
+
+
+def test_a_crowd_region_need_not_be_found(zoo):
+    dataset = zoo.dataset(n_videos=2)
+    answers = zoo.perfect(dataset) | {3: []}
+    boxes = dataset.boxes
+    for crowd, failing in ((False, 1), (True, 0)):
+        marked = replace(boxes, crowd=np.where(boxes.frame == 3, crowd, False))
+        found = score(replace(dataset, boxes=marked), zoo.table(dataset, answers), model="m")
+        assert found.errors.failing == failing

@@ -13,6 +13,7 @@ from strobe.core.derivation import reviewed
 from strobe.core.labels import LabelSpace
 from strobe.core.records import Verdict
 from strobe.studies.temporal.score import score
+from vid_shaped import dataset_of, predictions_of, random_scores, vid_world
 
 
 def strip(*, missing: tuple[int, ...] = ()) -> Dataset:
@@ -102,3 +103,45 @@ def test_an_answer_outside_the_classes_weighs_like_any_other() -> None:
     assert covered is not None
     assert (covered.count, covered.n) == (10, 14)
     assert score(dataset, given, options=ScoreOptions(bootstrap=False)).coverage is None
+
+
+def test_a_missing_frame_adds_nothing_to_any_class() -> None:
+    dataset = strip(missing=(4,))
+    given = probabilities(dataset, [0.9, 0.9, 0.6, 0.9, 0.0, 0.9, 0.9])
+    marked = ClassAnswers.from_scores(
+        "m", given.scores, kind="probabilities", outside=dataset.frames.index == 3  # type: ignore[arg-type]
+    )  # fmt: skip
+    # The window of the anchor has 0.6 for the right class, 1 for an answer outside the classes, and a missing frame.
+    assert outcome(dataset, marked, "centred", 1)[0] == 0.0
+    assert outcome(dataset, marked, "centred", 2)[0] == 1.0
+
+
+@pytest.mark.parametrize("labels_only", [False, True])
+def test_blocks_of_sets_and_strips_change_nothing(labels_only: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(5)
+    world = vid_world(rng, n_sets=9, k=4, n_classes=3, n_frames=70)
+    dataset, answers = dataset_of(world), predictions_of("m", random_scores(rng, world, 0.6))
+    if labels_only:
+        answers = ClassAnswers.from_labels("m", answers.label)
+    options = ScoreOptions(bootstrap=False, control_seeds=1)
+    whole = score(dataset, answers, options=options).smoothing
+    assert len({part.acc_pmk.count for part in whole}) > 1
+    assert (whole[0].method, whole[0].incomplete, whole[0].delay_frames) == ("none", 0.0, 0)
+    for name, size in (("_CELLS", 1), ("_CELLS", 20), ("_VALUES", 1)):
+        with monkeypatch.context() as patched:
+            patched.setattr(f"strobe.studies.temporal.score_time.{name}", size)
+            assert score(dataset, answers, options=options).smoothing == whole
+
+
+def test_a_centred_window_needs_later_frames_that_no_causal_window_needs() -> None:
+    candidates = strip()
+    votes = tuple(
+        vote(candidates, number, index, "dissimilar" if index >= 5 else "similar")
+        for number in (0, 1)
+        for index in (0, 1, 2, 4, 5, 6)
+    )
+    dataset = reviewed(replace(candidates, verdicts=votes))
+    given = probabilities(dataset, [0.9, 0.9, 0.55, 0.55, 0.55, 0.0, 0.0])
+    assert outcome(dataset, given, "causal", 2)[:2] == (1.0, 1.0)
+    # At index 4, the rejected frames 5 and 6 outweigh the frames 2, 3 and 4.
+    assert outcome(dataset, given, "centred", 2)[:2] == (1.0, 0.0)

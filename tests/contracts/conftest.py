@@ -1,7 +1,9 @@
 """One real model of every provider, small, with local weights: nothing is downloaded."""
 
 import json
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +11,10 @@ import numpy as np
 import pytest
 
 from strobe.core.labels import LabelSpace
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "servers"))
+SERVERS = ExitStack()
+"""The servers that cases have started. They stop at the end of the session."""
 
 PETS = LabelSpace.of_names("pets", ["cat", "dog", "giant_panda", "red fox"])
 SETTINGS = {
@@ -158,9 +164,37 @@ def plugin(folder: Path) -> Case:
     return Case(f"py:{path}:make", None, 3)
 
 
+def _behind(folder: Path, *, binary: bool) -> Case:
+    from v2_server import V2Server
+
+    onnx(folder)
+    server = SERVERS.enter_context(V2Server({"net": folder / "net.onnx"}, binary=binary))
+    return Case(f"kserve:net@{server.url}", None, 4, settings=folder / "net.json")
+
+
+def kserve_binary(folder: Path) -> Case:
+    return _behind(folder, binary=True)
+
+
+def kserve_json(folder: Path) -> Case:
+    return _behind(folder, binary=False)
+
+
+def kserve_grpc(folder: Path) -> Case:
+    pytest.importorskip("tritonclient.grpc", reason="the extra kserve-grpc")
+    from v2_grpc import GrpcServer
+
+    onnx(folder)
+    server = SERVERS.enter_context(GrpcServer({"net": folder / "net.onnx"}))
+    return Case(f"kserve:net@{server.url}", None, 4, settings=folder / "net.json")
+
+
 MAKERS: dict[str, Callable[[Path], Case]] = {
-    maker.__name__: maker for maker in (bundled, timm, torchvision, openclip, hf, onnx, pt2, plugin)
-}
+    maker.__name__: maker
+    for maker in (
+        bundled, timm, torchvision, openclip, hf, onnx, pt2, plugin, kserve_binary, kserve_json, kserve_grpc,
+    )
+}  # fmt: skip
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -169,6 +203,13 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("STROBE_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def servers() -> Iterator[ExitStack]:
+    """The servers that the tests start."""
+    with SERVERS:
+        yield SERVERS
 
 
 @pytest.fixture(scope="session", params=list(MAKERS))

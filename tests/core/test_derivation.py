@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from strobe.analyses.results import unreviewed
 from strobe.core.dataset import Dataset, DatasetInfo
-from strobe.core.derivation import derive, is_clean, latest_votes, review_views, reviewed, unreviewed
+from strobe.core.derivation import derive, is_clean, latest_votes, review_views, reviewed
 from strobe.core.errors import InvalidValue
 from strobe.core.labels import LabelSpace
 from strobe.core.records import Unreviewed, Verdict

@@ -33,8 +33,9 @@ from strobe.models.detectors.boxes import PlacementPreparation
 from strobe.models.detectors.py import detector
 from strobe.models.exact_resize import SentPlan
 from strobe.models.plan import AsDecoded, ImagePlan
+from strobe.store.frame_names import FrameNames
 from strobe.store.media import MediaSource
-from strobe.store.shards import KEY_FACTS, FrameNames, ModelShards
+from strobe.store.shards import KEY_FACTS, ModelShards
 
 pytestmark = pytest.mark.skipif(not can_start_workers(), reason="needs Linux")
 Make = Callable[..., Dataset]

@@ -23,9 +23,10 @@ from strobe.engine.forward import Runner
 from strobe.engine.prediction import PredictOptions
 from strobe.engine.worker import DecodeOptions, Interrupted, ShardWorker
 from strobe.models.options import LoadOptions
+from strobe.store.frame_names import FrameNames
 from strobe.store.media import MediaSource
 from strobe.store.run_folder import Run
-from strobe.store.shards import KEY_FACTS, FrameNames, ModelShards
+from strobe.store.shards import KEY_FACTS, ModelShards
 from strobe.workflows.predict import predict
 
 Make = Callable[..., Dataset]

@@ -23,8 +23,9 @@ from strobe.models.exact_resize import SentPlan
 from strobe.models.options import LoadOptions
 from strobe.models.plan import AsDecoded, ImagePlan
 from strobe.store import dataset_folder as folder
+from strobe.store.frame_names import FrameNames
 from strobe.store.media import MediaSource, decode_image
-from strobe.store.shards import KEY_FACTS, FrameNames, ModelShards
+from strobe.store.shards import KEY_FACTS, ModelShards
 from strobe.workflows.predict import predict
 
 Make = Callable[..., Dataset]

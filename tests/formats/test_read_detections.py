@@ -243,7 +243,7 @@ def test_ten_thousand_detections_in_one_frame(tmp_path, dataset):
 
 def test_brought_detections_are_kept_and_scored_again(tmp_path, dataset):
     from strobe.store.brought import brought_files, keep_brought, read_brought
-    from strobe.store.shards import FrameNames
+    from strobe.store.frame_names import FrameNames
 
     rows = [row for row in results(dataset) if row["image_id"] != "v0/0.png"]
     path = write(tmp_path, rows)

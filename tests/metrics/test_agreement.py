@@ -147,7 +147,7 @@ def test_an_estimate_without_an_interval_has_its_method_and_a_reason():
     found = [cohen_kappa(np.array([0, 1]), np.array([0, 1]), n_classes=2, seed=seed, draws=1) for seed in range(8)]
     none = [one for one in found if one.low is None]
     assert 0 < len(none) < 8
-    assert {one.reason for one in none} == {"too few differing ratings"}
+    assert {(one.reason, one.method) for one in none} == {("too few differing ratings", "cluster-bootstrap")}
 
 
 def test_ratings_of_another_shape_or_class_are_refused():
@@ -158,3 +158,28 @@ def test_ratings_of_another_shape_or_class_are_refused():
     for wrong in (-2, 2):
         with pytest.raises(InvalidValue, match="-1 to 1"):
             rating_counts(np.array([[0, wrong]]), n_classes=2)
+
+
+def test_the_interval_has_the_percentiles_of_plain_draws():
+    ratings = np.random.default_rng(4).integers(-1, 3, (12, 3))
+    counts, cluster = rating_counts(ratings, n_classes=3), np.arange(12) // 3
+    rng, drawn = np.random.Generator(np.random.PCG64(5)), []
+    for _ in range(60):
+        videos = rng.integers(0, 4, 4).tolist()
+        drawn.append(_plain([row for video in videos for row in ratings[cluster == video].tolist()]))
+    for place, measure in enumerate((raw_agreement, fleiss_kappa, krippendorff_alpha)):
+        found = measure(counts, cluster=cluster, seed=5, draws=60)
+        usable = [one[place] for one in drawn if one[place] is not None]
+        assert (found.low, found.high) == pytest.approx(tuple(np.percentile(usable, [2.5, 97.5])))
+
+
+def test_without_other_wishes_there_are_2000_draws_of_seed_0():
+    rng = np.random.default_rng(6)
+    ratings, video = rng.integers(0, 3, (200, 2)), {"cluster": rng.integers(0, 30, 200)}
+    counts, (a, b) = rating_counts(ratings, n_classes=3), ratings.T
+    for measure in (raw_agreement, fleiss_kappa, krippendorff_alpha):
+        assert measure(counts, **video) == measure(counts, **video, seed=0, draws=2000)
+        assert measure(counts, **video) != measure(counts, **video, seed=0, draws=2001)
+    default = cohen_kappa(a, b, n_classes=3, **video)
+    assert default == cohen_kappa(a, b, n_classes=3, **video, seed=0, draws=2000)
+    assert default != cohen_kappa(a, b, n_classes=3, **video, seed=0, draws=2001)

@@ -4,7 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from strobe.metrics.bootstrap import DIFFERENCES, MOST_CLUSTERS, ONE_SIDED, SHARES, Bootstrap
+from strobe.metrics.bootstrap import DIFFERENCES, METHOD, MOST_CLUSTERS, ONE_SIDED, SHARES, Bootstrap
+from strobe.metrics.intervals import ONE_VIDEO
 
 
 @settings(max_examples=40)
@@ -43,6 +44,8 @@ def test_one_video_has_no_interval_and_few_are_marked() -> None:
     lone = Bootstrap(np.zeros(3, int)).mean(values)
     assert lone.value == pytest.approx(2 / 3)
     assert lone.low is None
+    same = Bootstrap(np.zeros(3, int)).mean(np.ones(3))
+    assert (same.value, same.low, same.reason) == (1.0, None, ONE_VIDEO)
     few = Bootstrap(np.arange(3)).mean(values)
     assert few.low is not None
     assert "3 videos" in (few.reason or "")
@@ -52,7 +55,20 @@ def test_one_video_has_no_interval_and_few_are_marked() -> None:
 
 
 def test_mean_of_nothing_is_not_zero() -> None:
-    assert Bootstrap(np.arange(3)).mean(np.zeros(3), count=np.zeros(3, bool)).value is None
+    none = Bootstrap(np.arange(3)).mean(np.zeros(3), count=np.zeros(3, bool))
+    assert (none.value, none.method, none.reason) == (None, METHOD, "nothing to average")
+
+
+def test_sums_have_a_column_for_each_column_of_values() -> None:
+    boot = Bootstrap(np.array([0, 0, 1]), replicates=5)
+    assert boot.per_video(np.array([1, 2, 4])).tolist() == [3.0, 4.0]
+    assert boot.per_video(np.array([[1], [2], [4]])).tolist() == [[3.0], [4.0]]
+    assert (boot.sums(np.ones(3)).shape, boot.sums(np.ones((3, 2))).shape) == ((5,), (5, 2))
+
+
+def test_up_to_ten_thousand_videos_are_drawn_one_by_one() -> None:
+    boot = Bootstrap(np.arange(MOST_CLUSTERS))
+    assert (boot.n_clusters, boot.place.tolist()) == (MOST_CLUSTERS, list(range(MOST_CLUSTERS)))
 
 
 def test_interval_of_a_mean_is_about_the_normal_one() -> None:

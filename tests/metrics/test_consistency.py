@@ -53,7 +53,8 @@ def test_consistency_is_kappa_of_being_right_and_its_draws_are_those_of_the_pict
     for place, (a, b) in enumerate(pairs):
         expected = plain_kappa(right[:, a].tolist(), right[:, b].tolist())
         assert found.estimates()[place].value == (None if expected is None else pytest.approx(expected))
-        assert found.n[place] == sum(x >= 0 and y >= 0 for x, y in right[:, [a, b]])
+        shared = [x >= 0 and y >= 0 for x, y in right[:, [a, b]]]
+        assert (found.n[place], found.sources[place]) == (sum(shared), len(set(cluster[shared].tolist())))
     drawn_means = []
     for draw, weights in enumerate(draws.weights.astype(int).tolist()):
         rows = [row for row in range(len(right)) for _ in range(weights[draws.place[row]])]
@@ -192,9 +193,9 @@ def test_a_constant_rater_is_named_whichever_comes_first():
     right = np.array([[1, 1], [0, 1], [1, 1], [0, 1]])
     for pair in ((0, 1), (1, 0)):
         (found,) = error_consistency(right, [pair], Bootstrap(np.arange(4), replicates=50)).estimates()
-        assert (found.value, found.reason) == (0.0, ONE_CONSTANT)
-    never = error_consistency(np.ones((3, 2), dtype=int), [(0, 1)], Bootstrap(np.arange(3))).estimates()[0]
-    assert never.method == METHOD
+        assert (found.value, found.reason, found.method) == (0.0, ONE_CONSTANT, METHOD)
+    never = error_consistency(np.ones((3, 2), dtype=int), [(0, 1)], Bootstrap(np.arange(3)))
+    assert never.estimates()[0].method == never.mean(np.array([0])).method == METHOD
 
 
 def test_times_of_another_shape_are_refused_and_none_at_all_has_the_method() -> None:
@@ -207,3 +208,11 @@ def test_times_of_another_shape_are_refused_and_none_at_all_has_the_method() -> 
     for share in (0.0, 1.0):
         with pytest.raises(InvalidValue, match="above 0 and below 1"):
             weighted_quantile(np.ones(2), np.ones((1, 2)), share)
+
+
+def test_raters_with_opposite_errors_have_the_lowest_consistency_and_an_interval_from_there():
+    right = np.stack([np.arange(80) % 2, 1 - np.arange(80) % 2], axis=1)
+    found = error_consistency(right, [(0, 1)], Bootstrap(np.arange(80), replicates=200))
+    for one in (found.estimates()[0], found.mean(np.array([0]))):
+        assert (one.value, one.low, one.reason) == (-1.0, -1.0, None)
+        assert -1 < one.high < 0

@@ -76,6 +76,13 @@ def test_spells_beside_groupby(lines: list[list[int]]) -> None:
     assert answer[found.start].tolist() == found.answer.tolist()
 
 
+def test_no_answers_have_no_spells() -> None:
+    none = spells(np.zeros(0, dtype=int), np.zeros(0, dtype=int))
+    columns = (none.start, none.length, none.answer, none.timeline, none.returns)
+    assert [part.tolist() for part in columns] == [[]] * 5
+    assert none.returns.dtype == bool
+
+
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 2)), max_size=30))
 def test_alternations_beside_a_counter(rows: list[tuple[int, int, int]]) -> None:
     rows = [row for row in rows if row[0] != row[1]]

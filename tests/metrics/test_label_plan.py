@@ -194,3 +194,38 @@ def test_bad_input_is_refused() -> None:
         promised_ratio(consistency=0.5, acc_pmk=0.6, drop=0.0, budget=10)
     with pytest.raises(InvalidValue, match="sets: expected at least the budget"):
         promised_ratio(consistency=0.5, acc_pmk=0.4, drop=0.0, budget=10, sets=5)
+
+
+def test_a_stratum_may_need_no_set_and_a_named_stratum_no_other() -> None:
+    stratum, video = np.array([0, 0, 0, 1, 1]), np.arange(5)
+    assert set(draw_plan(stratum, video, np.array([2, 0]), seed=0).tolist()) < {0, 1, 2}
+    before = stratum == 1
+    rows = draw_plan(stratum, video, np.array([2, 1]), seed=0, before=before)
+    assert len(rows) == 2
+    assert not before[rows].any()
+    for wrong in ([-1, 0], [4, 0]):
+        with pytest.raises(InvalidValue, match="at most the sets of the stratum"):
+            draw_plan(stratum, video, np.array(wrong), seed=0)
+
+
+def test_a_stratum_without_an_open_outcome_gets_no_set_however_large_the_budget() -> None:
+    flickers = np.arange(100) < 30
+    none = np.zeros(100, dtype=bool)
+    found = allocate(none[None], flickers[None], none, flickers.astype(int), 90)
+    assert found.tolist() == [70, 0]
+
+
+def test_a_promise_for_shares_at_their_ends() -> None:
+    never = promised_ratio(consistency=0.4, acc_pmk=0.0, drop=0.6, budget=10)
+    assert never.planned_acc_pmk == 1.0
+    for consistency, acc_pmk, drop in ((1.0, 0.7, 0.0), (0.0, 0.0, 0.7)):
+        found = promised_ratio(consistency=consistency, acc_pmk=acc_pmk, drop=drop, budget=10)
+        # All sets are of one kind, so a plan is a random sample.
+        assert (found.planned_acc_pmk, found.planned_drop, found.random_acc_orig) == pytest.approx((1, 1, 1))
+    promised_ratio(consistency=0.7, acc_pmk=0.7, drop=1 - 0.7, budget=10)
+    with pytest.raises(InvalidValue, match="drop: expected 0 to the flicker"):
+        promised_ratio(consistency=0.7, acc_pmk=0.7, drop=0.31, budget=10)
+    with pytest.raises(InvalidValue, match="acc_pmk: expected 0 to the consistency"):
+        promised_ratio(consistency=0.7, acc_pmk=-0.1, drop=0.1, budget=10)
+    with pytest.raises(InvalidValue, match="design_effect: expected > 0"):
+        promised_ratio(consistency=0.7, acc_pmk=0.5, drop=0.1, budget=10, design_effect=0.0)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from strobe.core.errors import InvalidValue
-from strobe.metrics.paired import LEVEL, holm, least_videos, mcnemar, paired_difference, sign_flip
+from strobe.metrics.paired import LEVEL, holm, least_videos, mcnemar, paired_difference, sign_flip, sign_flip_sums
 
 
 @given(st.integers(0, 60), st.integers(0, 60))
@@ -34,6 +34,23 @@ def test_sign_flip_equals_all_sign_choices(difference: list[int]) -> None:
 @given(st.integers(0, 40), st.integers(0, 40), st.integers(0, 5))
 def test_sign_flip_of_single_sets_is_mcnemar(a: int, b: int, same: int) -> None:
     assert sign_flip(np.array([1] * a + [-1] * b + [0] * same)) == pytest.approx(mcnemar(a, b), abs=1e-11)
+
+
+@given(st.lists(st.integers(-4, 4), min_size=1, max_size=9), st.sampled_from([1.0, 0.1, 1 / 360]))
+def test_sign_flip_of_sums_equals_all_sign_choices(difference: list[int], unit: float) -> None:
+    assert sign_flip_sums(unit * np.array(difference)) == pytest.approx(sign_flip(np.array(difference)), abs=1e-9)
+
+
+@pytest.mark.parametrize("n", [13, 199, 201])
+def test_sign_flip_of_many_sums_is_the_share_of_random_signs(n: int) -> None:
+    rng = np.random.default_rng(n)
+    sums = rng.normal(0.13, 1, n)
+    drawn = np.abs((rng.choice([-1, 1], (40_000, n)) * sums).sum(axis=1))
+    assert sign_flip_sums(sums) == pytest.approx(np.mean(drawn >= abs(sums.sum())), abs=0.01)
+
+
+def test_sums_without_a_difference_are_not_significant() -> None:
+    assert sign_flip_sums(np.zeros(4)) == sign_flip_sums(np.zeros(0)) == 1.0
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
@@ -123,3 +140,19 @@ def test_with_few_videos_of_unequal_size_one_end_is_open(
 def test_a_p_value_of_exactly_the_level_is_not_significant() -> None:
     found = paired_difference(np.ones(40, dtype=np.int64), np.arange(40), p=LEVEL, p_holm=LEVEL, pairs=1)
     assert found.low == 0.0
+
+
+def test_at_a_corrected_p_of_one_the_interval_has_the_level_of_all_pairs() -> None:
+    gap, cluster = np.array([1] * 6 + [-1] * 4 + [0] * 30), np.arange(40)
+    p = mcnemar(6, 4)
+    found = paired_difference(gap, cluster, p=p, p_holm=1.0, pairs=10)
+    wanted = paired_difference(gap, cluster, p=0.01, p_holm=0.1, pairs=10)
+    assert (found.low, found.high) == (wanted.low, wanted.high)
+    tied = paired_difference(gap, cluster, p=0.0, p_holm=0.0, pairs=10)  # p is too small for a number
+    assert tied.high == wanted.high
+
+
+def test_the_smallest_possible_p_of_a_reason_is_at_most_one() -> None:
+    found = paired_difference(np.array([1, 0]), np.arange(2), p=1.0, p_holm=1.0, pairs=4)
+    assert found.reason is not None
+    assert found.reason.endswith("p is at least 1 after correction for 4 pairs")

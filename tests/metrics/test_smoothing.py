@@ -132,6 +132,18 @@ def test_a_shorter_strip_does_not_make_sums_finer() -> None:
     assert smooth_labels(p, here, label, **asked, length=2**20).tolist() == [0]
 
 
+@pytest.mark.parametrize(("length", "n_classes", "bits"), [(2, 2, 48), (2**20, 2, 39), (2**11, 1000, 40)])
+def test_sums_are_as_fine_as_62_bits_allow(length: int, n_classes: int, bits: int) -> None:
+    """A sum over a whole strip and the code of a class share 62 bits; no probability is finer than 2^−48."""
+    label, here = np.ones((2, 1), dtype=int), np.ones((2, 1), dtype=bool)
+    asked = {"variants": [("causal", 1)], "number": np.zeros(1, dtype=int), "cells": np.array([1]), "length": length}
+    for finer, best in ((0, 1), (1, 0)):  # half a unit is rounded down, and a tie goes to the lowest class
+        p = np.zeros((2, 1, n_classes))
+        p[:, 0, :2] = 0.25
+        p[:, 0, 1] += 2.0 ** -(bits + finer)
+        assert smooth_labels(p, here, label, **asked).tolist() == [best]
+
+
 @given(strips())
 def test_nothing_changes_without_a_window(case: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
     probability, present, label = case
@@ -182,6 +194,18 @@ def test_an_average_is_complete_after_a_present_frame(case: tuple[np.ndarray, np
     complete = complete_windows(present.T, variants=[("ema", 0.3)])[0]
     for s, i in zip(*np.nonzero(present), strict=True):
         assert complete[i, s] == bool(i > 0 and present[s, i - 1])
+
+
+def test_windows_of_a_long_strip_are_complete_away_from_its_ends_and_gaps() -> None:
+    present = np.ones((12, 2), dtype=bool)
+    present[8, 1] = False
+    variants = [(method, width) for method in ("centred", "causal") for width in range(4)]
+    for (method, width), found in zip(variants, complete_windows(present, variants=variants), strict=True):
+        after = width if method == "centred" else 0
+        wanted = [
+            [width <= i < 12 - after and (s == 0 or not i - width <= 8 <= i + after) for s in (0, 1)] for i in range(12)
+        ]
+        assert found.tolist() == wanted
 
 
 def test_a_gap_weighs_as_its_length() -> None:

@@ -201,7 +201,8 @@ def test_none_named() -> None:
     assert found.method == "post-stratified, 0 of 6 sets"
     certain = post_stratified(some, none, some.astype(int), np.arange(6), certain=~none)
     assert certain == proportion(some, np.arange(6))
-    assert post_stratified(none[:0], none[:0], np.arange(0), np.arange(0)).reason == "no set"
+    empty = post_stratified(none[:0], none[:0], np.arange(0), np.arange(0))
+    assert (empty.reason, empty.method) == ("no set", "post-stratified, 0 of 0 sets")
 
 
 def test_one_video_has_no_interval() -> None:
@@ -281,7 +282,11 @@ def test_nothing_checked_and_nothing_flickers() -> None:
     flickers, none = np.arange(10) < 4, np.zeros(10, dtype=bool)
     found = corrected_flicker(flickers, none, none, np.arange(10))
     assert found.flicker.value == 0.4
-    assert {x.reason for x in (found.changes, found.corrected, found.bound)} == {"no flickering set was checked"}
+    assert {(x.reason, x.method) for x in (found.changes, found.corrected, found.bound)} == {
+        ("no flickering set was checked", "corrected, 0 of 4 flickering sets checked")
+    }
+    checked = corrected_flicker(flickers, np.arange(10) < 2, none, np.arange(10))
+    assert checked.corrected.method == checked.bound.method == "corrected, 2 of 4 flickering sets checked"
     steady = corrected_flicker(none, flickers, none, np.arange(10))
     assert steady.flicker.value == steady.corrected.value == 0.0
     assert steady.bound.value == 1.0

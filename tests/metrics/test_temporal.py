@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strobe.metrics.intervals import clopper_pearson, proportion
+from strobe.metrics.intervals import Interval, clopper_pearson, clopper_pearson_bounds, proportion
 from strobe.metrics.temporal import flip_shares, kaplan_meier, swings
 
 cases = st.lists(st.tuples(st.integers(1, 6), st.booleans(), st.integers(0, 5)), min_size=1, max_size=30)
@@ -66,11 +66,29 @@ def test_greenwoods_variance_by_hand(rows: list[tuple[int, bool, int]]) -> None:
         size = alive.value * (1 - alive.value) / (alive.value**2 * total)
         assert size <= len(time) + 1e-9
         assert alive.low <= alive.value <= alive.high
+        low, high = clopper_pearson_bounds(np.array(alive.value * size), np.array(size))
+        assert (alive.low, alive.high) == pytest.approx((float(low), float(high)))
 
 
 def test_nothing_to_follow() -> None:
     empty = kaplan_meier(np.zeros(0), np.zeros(0, bool), np.zeros(0, int))
-    assert (empty.n, empty.median, empty.survival) == (0, None, ())
+    assert (empty.n, empty.events, empty.median, empty.survival) == (0, 0, None, ())
+
+
+@pytest.mark.parametrize(
+    ("cluster", "interval", "method"),
+    [
+        ([0, 1, 2, 3], "auto", "greenwood"),
+        ([0, 0, 1, 2], "auto", "korn-graubard"),
+        ([0, 0, 0, 0], "auto", "korn-graubard"),
+        ([0, 0, 1, 2], "clopper-pearson", "greenwood"),
+    ],
+)
+def test_a_curve_has_the_method_of_its_interval(cluster: list[int], interval: Interval, method: str) -> None:
+    time, event = np.array([1.0, 2.0, 2.0, 3.0]), np.array([True, False, True, False])
+    curve = kaplan_meier(time, event, np.array(cluster), interval=interval)
+    assert {row.alive.method for row in curve.survival} == {f"kaplan-meier, {method}"}
+    assert {row.alive.low is None for row in curve.survival} == {set(cluster) == {0}}
 
 
 def test_one_video_with_several_sets_has_no_interval() -> None:

@@ -178,9 +178,8 @@ def test_one_list_is_behind_the_registry_the_models_shown_and_the_doctor() -> No
 
 def test_every_provider_has_its_case_in_the_contracts() -> None:
     tests = Path(__file__).parents[1]
-    cases = (tests / "contracts/conftest.py").read_text() + (
-        tests / "contracts/detectors/test_detector_contract.py"
-    ).read_text()
+    files = ("conftest.py", "detectors/test_detector_contract.py", "remote/conftest.py")
+    cases = "".join((tests / "contracts" / file).read_text() for file in files)
     for scheme in PROVIDERS:
         assert f'"{scheme}:' in cases or f'ModelName("{scheme}"' in cases, scheme
 

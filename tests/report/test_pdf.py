@@ -86,5 +86,11 @@ def test_steps_name_their_reason() -> None:
     ]
     rows = [replace(row, p=0.01, p_holm=0.02) if row.metric == "acc_pmk" else row for row in results.comparison]
     assert next_steps(View(results=replace(results, comparison=tuple(rows))))[0].startswith("Prefer third. ")
+    equal = next(row for row in rows if row.metric == "acc_pmk" and "third" in (row.a, row.b))
+    rows[rows.index(equal)] = replace(equal, p=0.5, p_holm=1.0)
+    other = equal.a if equal.b == "third" else equal.b
+    assert next_steps(View(results=replace(results, comparison=tuple(rows))))[0] == (
+        f"Choose between third and {other}: none is significantly worse than third. Exclude the others."
+    )
     reviewed = replace(results, dataset=replace(results.dataset, reviewed="votes"), comparison=())
     assert not any("Let people" in step for step in next_steps(View(results=reviewed)))

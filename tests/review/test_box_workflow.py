@@ -207,8 +207,8 @@ def test_suggestions_from_a_file_and_from_a_run(small, tmp_path):
     assert found == {ids[int(small.sets.anchor_frame[number])]: (10, 20, 110, 111) for number in (0, 1)}
     from strobe.core.tasks import Task
     from strobe.store.brought import keep_brought
+    from strobe.store.frame_names import FrameNames
     from strobe.store.run_folder import Run
-    from strobe.store.shards import FrameNames
 
     run_folder = Run(tmp_path / "run")
     answers = BoxAnswers.of(

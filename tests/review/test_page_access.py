@@ -125,3 +125,12 @@ def test_everything_has_a_name_and_the_focus_goes_through_all_of_it(small, run_s
     order = [name for name in dict.fromkeys(reached) if name in visible]
     first = order.index(visible[0])
     assert order[first:] + order[:first] == visible, "the focus follows the order on the page"
+
+
+def test_help_is_there_for_fingers(small, run_server, visit):
+    page = visit(run_server(small).url, "Ann", **PHONE).page
+    page.tap("#keys-button")
+    page.get_by_text("Pinch to zoom both frames together.").wait_for()
+    assert not page.is_visible("#key-list"), "a phone has no keys to list"
+    assert not page.is_visible("#keys-reset")
+    page.tap("#keys-close")

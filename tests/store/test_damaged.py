@@ -18,8 +18,9 @@ from strobe.core.answers import BoxAnswers, ClassAnswers
 from strobe.core.errors import InvalidFile, StrobeError
 from strobe.core.ports import Silent
 from strobe.core.tasks import Task
+from strobe.store.frame_names import FrameNames
 from strobe.store.run_folder import Run
-from strobe.store.shards import KEY_FACTS, FrameNames, ModelShards
+from strobe.store.shards import KEY_FACTS, ModelShards
 from strobe.workflows.score import ScoreRunOptions, score_dataset, score_run
 
 QUICK = ScoreRunOptions(options=ScoreOptions(bootstrap=False, control_seeds=2))

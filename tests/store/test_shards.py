@@ -20,12 +20,11 @@ from strobe.core.files import read_json
 from strobe.core.records import Detections
 from strobe.core.tables import texts
 from strobe.core.tasks import Task
+from strobe.store.frame_names import FrameNames, keep_frames
 from strobe.store.run_folder import Run
 from strobe.store.shards import (
     KEY_FACTS,
-    FrameNames,
     ModelShards,
-    keep_frames,
     plain_name,
     prediction_key,
     shard_models,

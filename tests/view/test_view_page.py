@@ -1,6 +1,7 @@
-"""The viewer in a real browser: the address holds the state, the keyboard is enough, and nobody is shut out."""
+"""The viewer in a real browser: the address holds the state, the keyboard is enough, and it is accessible."""
 
 import pytest
+from made_world import answers, make_dataset, make_run
 
 pytestmark = pytest.mark.browser
 
@@ -149,3 +150,25 @@ def test_axe_finds_nothing_serious(window, axe, context):
         assert axe(page) == [], query
         wide = page.evaluate("() => document.documentElement.scrollWidth - innerWidth")
         assert wide <= 0, f"{query} scrolls sideways"
+
+
+def test_many_models_without_images_stay_readable(chromium, tmp_path, view_server, axe):
+    dataset = make_dataset(tmp_path / "data", images=False)
+    make_run(tmp_path / "run", tmp_path / "data", answers(dataset, 16))
+    ann = Window(chromium, view_server(tmp_path).link())
+    page = ann.open("page=sets&m=net:1:breaks")
+    page.wait_for_selector("#grid .cell")
+    page.get_by_role("button", name="net:1: flickers remove this filter").wait_for()
+    assert page.locator("#grid .shot").count() == 0, "no empty boxes"
+    signs = page.locator("#grid .cell").first.locator(".marks i").all_inner_texts()
+    assert sum(int(one.split()[-1]) for one in signs) == 16, "every model is counted"
+    assert page.locator(".model").count() == 8
+    page.get_by_role("button", name="8 more models").click()
+    page.locator(".model").nth(15).wait_for()
+    assert axe(page) == []
+    page.locator(".cell").first.click()
+    page.wait_for_selector(".chart.many")
+    page = ann.open("page=videos")
+    page.get_by_text("12 of 16 models are shown.").wait_for()
+    ann.context.close()
+    assert ann.errors == []

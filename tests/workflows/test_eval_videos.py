@@ -212,8 +212,23 @@ def test_a_dataset_without_labels_can_be_evaluated(called: Called) -> None:
     evaluated(called, "data")
     called("score", "run", "--bootstrap", 100)
     called("report", "run", "-q")
-    said = evaluated(called, "data", "--stop-early", out="early", code=2)
-    assert "no set of data has a label" in said
+
+
+def test_sets_without_labels_stop_at_the_first_other_answer(called: Called) -> None:
+    clip(Path("long.mkv"), "ggggggggrrrrrgbrrrrrrgggg")
+    words = ("clip.mkv", "long.mkv", "--k", 5, "--every", 1)
+    evaluated(called, *words)
+    said = evaluated(called, *words, "--stop-early", out="early")
+    assert "stopped early, ran " in said
+    full, early = (json.loads(Path(run, "results.json").read_text())["flicker"] for run in ("run", "early"))
+    for name, one in early["models"].items():
+        whole = full["models"][name]
+        assert (one["flicker"], one["consistency"]) == (whole["flicker"], whole["consistency"])
+        assert one["flip_rate"]["value"] is None
+        assert one["stopped_early"]["ran"] < one["stopped_early"]["frames"]
+    called("report", "early", "-q")
+    evaluated(called, *words, out="early")  # a full run completes it
+    assert json.loads(Path("early/results.json").read_text())["flicker"] == full
 
 
 def test_python_takes_videos(place: Path) -> None:
@@ -353,7 +368,6 @@ def bad_inputs(place: Path) -> None:
         (("clip.mkv", "clip.mkv"), "is given twice"),
         (("clip.mkv", "--label-space", "nothing"), "unknown label space 'nothing'; or give a file"),
         (("clip.mkv", "--label-space", "nothing.txt"), "no such file: nothing.txt; write one class per line"),
-        (("clip.mkv", "--stop-early"), "--stop-early needs a dataset"),
         (("clip.mkv", "--compare-review"), "--compare-review needs a dataset"),
         (("clip.mkv", "--judge", "mine"), "unknown model for --judge 'mine'"),
     ],

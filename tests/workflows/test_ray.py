@@ -210,3 +210,32 @@ def test_detectors_and_what_is_made_of_their_boxes(cluster: Any, tmp_path: Path)
     boxes = [pq.read_table(path) for path in (tmp_path / "ray/predictions/strobe-tiny").glob("*.parquet")]
     assert sum(len(box) for one in boxes for box in one.column("score").to_pylist()) > 0
     assert {one.schema.metadata[b"strobe.device"] for one in boxes} == {b"cpu"}
+
+
+def test_the_driver_asks_models_behind_an_address(
+    cluster: Any, dataset: Dataset, heard: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One process keeps the limits, and the other model of the command runs on the cluster."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "engine"))
+    from made_remote import Colours
+
+    from strobe.models.providers import PROVIDERS
+
+    monkeypatch.setitem(PROVIDERS.own, "far", "made_remote:PROVIDER")
+    service, place = Colours(), Path(dataset.root or "").parent
+    monkeypatch.setenv("COLOUR_ADDRESS", service.address)
+    plugin = f"asks=py:{Path(__file__).parents[1] / 'engine/made_remote.py'}:make"
+    options = replace(SIX, engine=RAY, load=replace(SIX.load, limits={"concurrency": 2}))
+    try:
+        monkeypatch.chdir(place)
+        models = [f"far=far:colours@{service.address}", "colour=py:models.py:colour", plugin]
+        fared = {one.name: one for one in predict(dataset, models, place / "ray", options, heard)}
+    finally:
+        service.close()
+    assert "far is behind an address and is asked by this process, not on Ray" in heard.lines
+    assert (fared["far"].ok, fared["colour"].ok, fared["asks"].ok) == (True, True, False)
+    assert "asks: it asks a service; run it without --engine ray" in str(fared["asks"].error)
+    assert 0 < service.most_flying <= 2
+    done = fared["far"].outcome
+    assert done is not None
+    assert done.n_new - done.n_unreadable == sum(service.answered.values()) == len(service.tries)

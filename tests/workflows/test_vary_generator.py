@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from strobe.cli.main import main
@@ -24,6 +25,7 @@ from strobe.store import dataset_folder as folder
 from strobe.store.media import MediaSource
 from strobe.workflows import generator_record
 from strobe.workflows.inspect import inspect, lines
+from strobe.workflows.search_restarts import RestartRatios
 from strobe.workflows.vary_generator import VaryGeneratorOptions, vary_generator
 
 CPU = LoadOptions(device="cpu", batch_size=6)
@@ -111,6 +113,44 @@ def test_the_folder_says_everything(searched: Path) -> None:
     assert not (searched / ".generator-search").exists()
     told = next(one for one in lines(inspect(searched)) if one.startswith("  coarse/make:"))
     assert told.endswith(" to 22.6 std in 25 levels, against make; 6 found"), "not each of the levels"
+
+
+def test_restarts_only_make_findings_smaller_and_the_ratio_after_each_is_kept(searched: Path) -> None:
+    record, data = generator_record.read_record(searched), folder.read(searched)
+    both = {}
+    for row in record:
+        if row["status"] not in ("found", "censored"):
+            continue
+        assert len(row["after"]) == 4, "three restarts by default"
+        assert row["after"] == sorted(row["after"], reverse=True)
+        assert row["after"][-1] == pytest.approx(row["magnitude"], rel=1e-3)
+        both[row["variant"], row["source"]] = row["after"]
+    kept = data.info.provenance["restarts"]
+    assert [one["granularity"] for one in kept] == ["latent", "coarse", "fine", "pixel"]
+    for one in kept:
+        word = one["granularity"]
+        pairs = [
+            (both[f"{word}/other", row], both[f"{word}/make", row])
+            for row in range(6)
+            if (f"{word}/other", row) in both and (f"{word}/make", row) in both
+        ]
+        plain = [sorted(a[n] / b[n] for a, b in pairs) for n in range(4)]
+        middle = [(part[(len(part) - 1) // 2] + part[len(part) // 2]) / 2 for part in plain]
+        assert one["values"] == pytest.approx(middle)
+
+
+def test_a_ratio_that_still_moves_is_not_settled() -> None:
+    moves = RestartRatios(granularity="fine", of="robust", over="standard", values=(1.81, 1.6, 1.38))
+    line = "fine: robust ÷ standard after 0 to 2 restarts: 1.81, 1.6, 1.38"
+    assert moves.text() == f"{line}; not settled: the last restart moved it by 14%, try --restarts 4"
+    assert "not settled" not in replace(moves, values=(1.81, 1.4, 1.38)).text()
+
+
+def test_a_record_of_before_is_read(searched: Path, tmp_path: Path) -> None:
+    shutil.copytree(searched / "generator", tmp_path / "generator")
+    table = pq.read_table(tmp_path / "generator/record.parquet").drop_columns(["after"])
+    pq.write_table(table, tmp_path / "generator/record.parquet")
+    assert [row["after"] for row in generator_record.read_record(tmp_path)] == [None] * len(table)
 
 
 def test_what_is_found_is_made_again_to_the_pixel_and_within_its_bound(searched: Path) -> None:

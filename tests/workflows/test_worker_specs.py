@@ -28,8 +28,9 @@ from strobe.engine.worker import DecodeOptions
 from strobe.engine.worker_specs import SpecWorker, worker_spec
 from strobe.models.options import LoadOptions
 from strobe.store import dataset_folder as folder
+from strobe.store.frame_names import FrameNames
 from strobe.store.opening import frame_source
-from strobe.store.shards import KEY_FACTS, FrameNames, ModelShards
+from strobe.store.shards import KEY_FACTS, ModelShards
 
 MODELS = """
 import numpy as np

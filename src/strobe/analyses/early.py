@@ -1,7 +1,8 @@
 """Exact pm-k from fewer frames: which frames to predict next, and the smallest possible number of frames. Pure.
 
 A set is settled once its anchor and one wrong frame are known, or once all of its frames are known. The remaining
-frames of a settled set are skipped.
+frames of a settled set are skipped. If no set has a label, a frame counts as wrong if its answer differs from the
+anchor's: flicker is then exact.
 """
 
 from dataclasses import dataclass, replace
@@ -51,6 +52,26 @@ class StoppedEarly:
         return f"ran {self.ran:,} of {self.frames:,} frames (at least {self.least:,} are needed)"
 
 
+def by_answers(plan: Plan) -> bool:
+    """Return whether answers are compared with the anchor's, because no set has a label."""
+    return not plan.view.labelled.any()
+
+
+def wrong_rows(plan: Plan, answers: ClassAnswers) -> Bools:
+    """Return which set rows (R,) have a wrong answer or, without labels, another answer than their anchor."""
+    seen = answers.scored[plan.frame]
+    if not by_answers(plan):
+        return np.asarray(seen & ~plan.view.right_rows(answers.label))
+    said = np.where(answers.state == State.OUTSIDE, -1, answers.label)[plan.frame]
+    return _differs(plan, said, seen)
+
+
+def _differs(plan: Plan, said: Ints, seen: Bools) -> Bools:
+    """Return which rows have another answer than the anchor of their set; both answers are known."""
+    anchor = np.flatnonzero(plan.is_anchor)[plan.set_row]
+    return np.asarray(seen & seen[anchor] & (said != said[anchor]))
+
+
 def is_stopped(plan: Plan, answers: ClassAnswers) -> bool:
     """Return whether frames of a full score were skipped on purpose, in the sets or between them."""
     skipped = answers.state == State.SKIPPED
@@ -68,7 +89,7 @@ def settled_sets(plan: Plan, answers: ClassAnswers) -> Bools:
     seen = state <= State.OUTSIDE
     if not (state == State.SKIPPED).any():
         return np.asarray(np.logical_and.reduceat(seen, plan.start))
-    wrong = seen & ~plan.view.right_rows(answers.label)
+    wrong = wrong_rows(plan, answers)
     gone = np.logical_or.reduceat(~seen & (state != State.SKIPPED), plan.start)
     return np.asarray(settled(seen, wrong, plan.is_anchor, plan.start) & ~gone)
 
@@ -100,7 +121,7 @@ def saved(plan: Plan, answers: ClassAnswers) -> StoppedEarly:
     """
     state = answers.state[plan.frame]
     seen = state <= State.OUTSIDE
-    wrong = seen & ~plan.view.right_rows(answers.label)
+    wrong = wrong_rows(plan, answers)
     lost = np.logical_or.reduceat(state == State.UNREADABLE, plan.start)
     broken = np.logical_or.reduceat(wrong, plan.start)
     needed = np.zeros(len(answers.state), dtype=bool)
@@ -142,13 +163,14 @@ class Failures:
         """Add one model."""
         seen = answers.scored[self.plan.frame]
         self._seen += seen
-        self._wrong += seen & ~self.plan.view.right_rows(answers.label)
+        self._wrong += wrong_rows(self.plan, answers)
 
     def risk(self) -> Floats:
         """Return each set row's risk of being wrong, (R,), from earlier models or, without them, from the distance."""
         far = self.plan.level / (10.0 * max(self.plan.k, 1))
         risk = (self._wrong + WEIGHT * far) / (self._seen + WEIGHT)
-        risk[(self.plan.view.right_labels < 0).all(axis=0)] = NEVER_RIGHT
+        if not by_answers(self.plan):
+            risk[(self.plan.view.right_labels < 0).all(axis=0)] = NEVER_RIGHT
         return np.asarray(risk)
 
 
@@ -164,6 +186,8 @@ class EarlyStopRounds:
         self._risk = risk
         n = len(plan.frame)
         self._seen, self._wrong, self._lost = (np.zeros(n, dtype=bool) for _ in range(3))
+        self._said = np.full(n, -1, dtype=np.int64)
+        self._by_answers = by_answers(plan)
         self._doubt = np.zeros(n)
         self._rounds = 0
         self._order = np.lexsort((plan.distance, plan.set_row))
@@ -185,16 +209,27 @@ class EarlyStopRounds:
         place[frames] = np.arange(len(frames))
         rows = np.flatnonzero(place[self.plan.frame] >= 0)
         at = place[self.plan.frame[rows]]
-        right_labels = self.plan.view.right_labels[:, rows]
         state = answers.state[at]
         seen = state <= State.OUTSIDE
         self._seen[rows] = seen
         self._lost[rows] = state == State.UNREADABLE
-        self._wrong[rows] = seen & ~(right_labels == answers.label[at]).any(axis=0)
+        self._said[rows] = np.where(state == State.OUTSIDE, -1, answers.label[at])
+        right_labels = self._right_labels(rows)
+        if self._by_answers:
+            self._wrong[rows] = _differs(self.plan, self._said, self._seen)[rows]
+        else:
+            self._wrong[rows] = seen & ~(right_labels == answers.label[at]).any(axis=0)
         if answers.probability is not None:
             given = answers.probability[at]
             truth = np.max([np.where(one >= 0, given[np.arange(len(at)), one], 0.0) for one in right_labels], axis=0)
             self._doubt[rows] = 1 - np.where(seen, truth, 1.0)
+
+    def _right_labels(self, rows: Ints) -> Ints:
+        """Return the labels that count as right, (L, rows); without labels, the anchor's answer."""
+        if not self._by_answers:
+            return np.asarray(self.plan.view.right_labels[:, rows])
+        anchor = np.flatnonzero(self.plan.is_anchor)[self.plan.set_row[rows]]
+        return self._said[anchor][None]
 
     def next(self) -> NDArray[np.int64]:
         """Return the frames to predict now, ascending; empty if every set is settled."""

@@ -30,6 +30,7 @@ from strobe.studies.detection.records import (
     MapPoint,
     Tracks,
 )
+from strobe.studies.noise.records import NoiseScore
 from strobe.studies.temporal.records import (
     AllClasses,
     Bounds,
@@ -152,6 +153,8 @@ class ClassificationResult:
     """(Σm)²/Σm² over the m scored sets of each video; omitted if every video has equally many."""
     answers: AnswerPattern | None = field(default=None, metadata=LEFT_OUT)
     stopped_early: StoppedEarly | None = field(default=None, metadata=LEFT_OUT)
+    noise: NoiseScore | None = field(default=None, metadata=LEFT_OUT)
+    """Present if frames were asked several times (`--repeat`)."""
 
     @property
     def headline(self) -> Headline:
@@ -215,6 +218,7 @@ class DetectionResult:
     effective_videos: float | None = field(default=None, metadata=LEFT_OUT)
     """(Σm)²/Σm² over the m scored sets of each video; omitted if every video has equally many."""
     answers: AnswerPattern | None = field(default=None, metadata=LEFT_OUT)
+    noise: NoiseScore | None = field(default=None, metadata=LEFT_OUT)
 
     @property
     def headline(self) -> Headline:
@@ -270,7 +274,8 @@ M = TypeVar("M", bound=ModelResult | FlickerScore)
 class Measure(Generic[M]):
     """A measure: its name, its meaning, and the function that returns a model's figure.
 
-    `headline` puts it in the first table. `more_is_worse` is true if a larger figure is worse.
+    `headline` puts it in the first table. The terminal's table has the first three measures and those that are `brief`.
+    `more_is_worse` is true if a larger figure is worse.
 
     A `seldom` measure is omitted for a model that does not have it.
     """
@@ -281,7 +286,28 @@ class Measure(Generic[M]):
     headline: bool = True
     seldom: bool = False
     more_is_worse: bool = False
+    brief: bool = False
 
+
+_ONCE = nothing("each frame was asked once")
+
+NOISE: tuple[Measure[Any], ...] = (
+    Measure(
+        "noise",
+        "Share of pairs of answers to the same frame that differ.",
+        lambda one: _ONCE if one.noise is None else one.noise.noise,
+        seldom=True,
+        more_is_worse=True,
+    ),
+    Measure(
+        "beyond_noise",
+        "Flips between neighbouring frames minus noise, over all answers to the same frames.",
+        lambda one: _ONCE if one.noise is None else one.noise.beyond_noise,
+        seldom=True,
+        more_is_worse=True,
+    ),
+)
+"""The measures of models that were asked several times about each frame."""
 
 CLASSIFICATION: tuple[Measure[ClassificationResult], ...] = (
     Measure("acc_orig", "Share of anchors that are right.", lambda one: one.acc_orig),
@@ -297,6 +323,7 @@ CLASSIFICATION: tuple[Measure[ClassificationResult], ...] = (
         "Share of pairs of neighbouring frames with different answers, right or wrong.",
         lambda m: m.flip_rate,
         more_is_worse=True,
+        brief=True,
     ),
     Measure(
         "right_wrong_flip_rate",
@@ -317,7 +344,9 @@ CLASSIFICATION: tuple[Measure[ClassificationResult], ...] = (
         "Share of frames answered with a class of the dataset; the others count as wrong.",
         lambda one: one.coverage or nothing("every frame was answered with a class of the dataset"),
         seldom=True,
+        brief=True,
     ),
+    *NOISE,
 )
 """The measures of classifiers. If nothing can change (k = 0), acc_orig is called accuracy."""
 
@@ -351,7 +380,8 @@ DETECTION: tuple[Measure[DetectionResult], ...] = (
         lambda one: one.as_classifier.acc_pmk,
         headline=False,
     ),
-    Measure("coverage", "Share of frames with at least one box.", lambda one: one.as_classifier.coverage),
+    Measure("coverage", "Share of frames with at least one box.", lambda one: one.as_classifier.coverage, brief=True),
+    *NOISE,
 )
 """The measures of detectors. If nothing can change (k = 0), map_orig is called mAP."""
 
@@ -376,6 +406,7 @@ FLICKER: tuple[Measure[FlickerScore], ...] = (
         lambda one: one.sure_flip_rate,
         more_is_worse=True,
     ),
+    *NOISE,
 )
 """The measures of classifiers that need no label."""
 

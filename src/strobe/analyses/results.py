@@ -16,13 +16,20 @@ from strobe.analyses.voting import ReviewResults
 from strobe.core.arrays import Ints
 from strobe.core.codec import LEFT_OUT, Count, Rule, json_schema
 from strobe.core.dataset import Dataset
-from strobe.core.derivation import unreviewed
 from strobe.core.estimate import Missing
+from strobe.core.records import Unreviewed
 from strobe.studies.people.records import DrawnResults, PeopleResults
+from strobe.studies.remote.records import RemoteScore
 from strobe.studies.temporal.records import OffsetError, Trend
 from strobe.studies.trainings.records import Trainings
 from strobe.studies.unlabelled.records import FlickerResults, LabelSample
 from strobe.studies.variants.records import Contrast, PreservedResults, Search, VariantFacts
+
+
+def unreviewed(dataset: Dataset) -> Unreviewed:
+    """Count the unvoted pairs of the sets that a reviewed dataset still has."""
+    found = [dataset.unseen[name] for name in dataset.sets.set_id.tolist() if name in dataset.unseen]
+    return Unreviewed(pairs=sum(one.pairs for one in found), sets=sum(one.sets for one in found))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,7 +220,8 @@ class Results:
     pairs. `people` is present if people named images; there may then be no model. `preserved` is present if findings
     were named by people or judged by models. `strobe` is the version that wrote the file, if it was installed.
     `trainings` is present if models are called NAME~SEED. `flicker` is present if some sets have no label; if no set
-    has a label, there may be no model. `studies` holds the records of studies that installed packages add, by name.
+    has a label, there may be no model. `remote` is present if models were asked over a network. `studies` holds, by
+    name, the records of studies without a key of their own, such as those of installed packages.
     """
 
     schema: Literal[1] = SCHEMA
@@ -233,6 +241,7 @@ class Results:
     drawn: DrawnResults | None = field(default=None, metadata=LEFT_OUT)
     trainings: tuple[Trainings, ...] | None = field(default=None, metadata=LEFT_OUT)
     flicker: FlickerResults | None = field(default=None, metadata=LEFT_OUT)
+    remote: Mapping[str, RemoteScore] | None = field(default=None, metadata=LEFT_OUT)
     studies: Mapping[str, Any] | None = field(default=None, metadata=LEFT_OUT)
 
 

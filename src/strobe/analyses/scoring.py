@@ -1,7 +1,8 @@
 """The input of every study that scores models, and the results that a study collects while models are scored."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
@@ -12,6 +13,7 @@ from strobe.analyses.early import is_stopped, settled_sets
 from strobe.analyses.model_results import DetectionScore, ModelResult
 from strobe.analyses.plan import Plan, ScoreOptions
 from strobe.analyses.results import Results
+from strobe.analyses.variants_view import overall
 from strobe.core.answers import Answers, BoxAnswers, ClassAnswers, State
 from strobe.core.arrays import Ints, Texts
 from strobe.core.dataset import Dataset
@@ -217,25 +219,44 @@ class ScorableModel(Protocol):
     def load(self) -> Answers:
         """Return the answers."""
 
+    def repeats(self) -> Iterable[Answers]:
+        """Return the further answers of a model that was asked several times about each frame, or nothing."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(frozen=True, kw_only=True)
 class Scoring:
     """The input of every study that scores models.
 
     `path` is the dataset's folder, `candidates` is its content before review, and `dataset` is the part that is scored.
-    `videos` is the subset, or None. `types` maps models to their type, if known, and to whether they are standard
-    models.
+    `videos` is the subset, or None. `tasks` has the task of each model. `types` maps models to their type, if known,
+    and to whether they are standard models.
     """
 
     path: Path
     candidates: Dataset
     dataset: Dataset
     videos: Sequence[str] | None
+    tasks: Sequence[Task]
     options: ScoreOptions
     detection: DetectionOptions
     types: Mapping[str, tuple[str | None, bool]] = field(default_factory=dict)
     compare_review: bool = False
-    flicker: FlickerOptions = field(default_factory=FlickerOptions)
+    flicker: FlickerOptions | None = None
+
+    @cached_property
+    def merged(self) -> Dataset:
+        """The dataset with one set per image (`overall`). A dataset without variants is used as it is."""
+        return self.dataset if self.dataset.variants is None else overall(self.dataset)
+
+    @property
+    def lacks_labels(self) -> bool:
+        """Whether a set has no label."""
+        return not self.dataset.labelled.all()
+
+    @property
+    def has_several_models(self) -> bool:
+        """Whether more than one model is scored."""
+        return len(self.tasks) > 1
 
 
 class Collector:

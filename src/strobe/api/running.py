@@ -22,7 +22,8 @@ from strobe.engine.running import Running
 
 if TYPE_CHECKING:
     from strobe.api.faces import Evaluated
-    from strobe.engine.prediction import PredictOptions, PredictOutcome
+    from strobe.engine.outcomes import PredictOutcome
+    from strobe.engine.prediction import PredictOptions
     from strobe.models.plan import ImagePlan
     from strobe.models.requested import RequestedModel
 
@@ -194,8 +195,9 @@ def evaluate(
     from strobe.store.opening import Opened
     from strobe.store.run_folder import Run
     from strobe.workflows.evaluate import evaluate as run
+    from strobe.workflows.evaluate import given_dataset
+    from strobe.workflows.options import VideoOptions
     from strobe.workflows.score import ScoreRunOptions
-    from strobe.workflows.videos import VideoOptions, given_dataset
 
     subset = None if videos is None else Path(videos)
     if isinstance(dataset, Dataset):

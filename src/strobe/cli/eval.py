@@ -27,14 +27,14 @@ from strobe.core.errors import printable, without_name
 if TYPE_CHECKING:
     from strobe.engine.prediction import PredictOptions
     from strobe.engine.running import ExecutorOptions
+    from strobe.workflows.options import VideoOptions
     from strobe.workflows.score import ScoreRunOptions
-    from strobe.workflows.videos import VideoOptions
 
 
 _videos = options(
     "videos",
     "Videos without labels",
-    "strobe.workflows.videos:VideoOptions",
+    "strobe.workflows.options:VideoOptions",
     click.option(
         "--every",
         type=click.IntRange(1),

@@ -30,7 +30,8 @@ model_or_people_option = click.option(
 
 _FLAGS = {name: click_option(option) for name, option in options_of(Running).items()}
 _DEVICE = ("device", "batch_size", "precision", "image_size", "settings")
-_SPEED = ("workers", "decode", "models_at_once", "backend", "compile", "stop_early")
+_SPEED = ("workers", "decode", "models_at_once", "backend", "compile", "stop_early", "repeat")
+_REMOTE = ("limits", "max_requests", "max_cost", "prompt")
 _TRUST = ("deterministic", "trust", "offline")
 _ENGINE = ("engine", "actors", "actor_cores", "actor_gpus")
 
@@ -59,7 +60,7 @@ predicting_options = options(
     "prediction",
     "Running models",
     _prediction,
-    *(_FLAGS[name] for name in (*_DEVICE, *_SPEED, *_TRUST, "retry_errors")),
+    *(_FLAGS[name] for name in (*_DEVICE, *_SPEED, *_REMOTE, *_TRUST, "retry_errors")),
     common=("device", "batch_size", "precision", "stop_early", "offline"),
 )
 """The options of a command that runs models, passed as `prediction`. `--merge` is declared separately."""

@@ -245,8 +245,8 @@ _changes = options(
     click.option("--steps", type=click.IntRange(1),
                  help="Gradient steps per attempt. Default: 120 for minimal, 500 for "
                  "reference, 40 per magnitude for budget."),
-    click.option("--restarts", type=click.IntRange(0), default=0, show_default=True,
-                 help="Further attempts from random directions."),
+    click.option("--restarts", type=click.IntRange(0), default=3, show_default=True,
+                 help="Further attempts from random directions. With 0, robust models look more robust than they are."),
     click.option("--margin", type=float, default=0.01, show_default=True,
                  help="How far the wrong class must lead, in nats, so that a stored finding stays wrong."),
     click.option("--strips", type=click.IntRange(0), default=8, show_default=True,

@@ -63,13 +63,18 @@ def command(places: tuple[Path, ...], where: "ViewOptions", open_browser: bool, 
     serve_view(places or (Path(),), where, on_ready=ready)
 
 
+_STATES = {"predicted": "not scored"}
+_WORDS = {"holds": "hold", "breaks": "flicker", "wrong": "wrong on the anchor", "unscored": "not scored"}
+
+
 def _print(found: dict[str, Any]) -> None:
     """Print a line for each model of each run."""
     for run in found["runs"]:
-        click.echo(f"{run['name']}: {run['state']}, on {run['dataset_name'] or 'an unknown dataset'}")
+        state = _STATES.get(run["state"], run["state"])
+        click.echo(f"{run['name']}: {state}, on {run['dataset_name'] or 'an unknown dataset'}")
         for row in run["models"]:
             sets = row["sets"]
-            counts = "no sets" if sets is None else ", ".join(f"{n} {name}" for name, n in sets.items() if n)
+            counts = "no sets" if sets is None else ", ".join(f"{n} {_WORDS[name]}" for name, n in sets.items() if n)
             click.echo(f"  {printable(row['model'])}: {counts}")
         if run["problem"]:
             click.echo(f"  {run['problem']}")

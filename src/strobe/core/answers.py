@@ -51,10 +51,9 @@ _NO_REASONS: Mapping[int, str] = MappingProxyType({})
 class State(IntEnum):
     """How a row was answered.
 
-    `OUTSIDE` is an answer outside the dataset's classes, which is scored and counts as wrong.
-
-    `SKIPPED` rows were left out on purpose, because their set was decided without them (--stop-early). `MISSING` rows
-    have no answer.
+    `OUTSIDE` is an answer outside the dataset's classes, which is scored and counts as wrong. An `UNREADABLE` row has a
+    frame that could not be read, or that a service did not answer. `SKIPPED` rows were left out on purpose, because
+    their set was decided without them (--stop-early). `MISSING` rows have no answer.
     """
 
     ANSWERED = 0
@@ -80,7 +79,7 @@ class ClassAnswers:
     `label` is −1 for rows without a label. `scores` (N, C) are the model's scores over the dataset's classes, or None
     if only labels were given. With `shares`, the scores are probabilities computed earlier and are used unchanged.
     `own_label` and `own_confidence` are the model's best class before any projection, if known. `reasons` explains
-    the unreadable rows.
+    the unreadable rows. `said` has the model's words for rows outside the classes, if it answers in words.
     """
 
     model: str
@@ -92,6 +91,7 @@ class ClassAnswers:
     own_label: NDArray[np.int32] | None = None
     own_confidence: NDArray[np.float32] | None = None
     reasons: Mapping[int, str] = field(default_factory=dict)
+    said: Mapping[int, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         n = len(self.state)

@@ -70,6 +70,16 @@ class DatasetBuilder:
         self._videos.append((video_id, name, num, den, -1 if n_frames is None else n_frames, path, codec, kind))
         return len(self._videos) - 1
 
+    def video_of(self, videos: Videos, row: int) -> int:
+        """Add the video of another dataset, without its path, and return its row here."""
+        return self.video(
+            video_id=str(videos.video_id[row]),
+            name=str(videos.name[row]),
+            fps=videos.fps(row),
+            codec=str(videos.codec[row]),
+            kind=str(videos.kind[row]),
+        )
+
     def frame(
         self,
         *,

@@ -289,12 +289,6 @@ def with_names(dataset: Dataset) -> Dataset:
     return replace(dataset, labels=Labels(frame=frame, label=label))
 
 
-def unreviewed(dataset: Dataset) -> Unreviewed:
-    """Count the unvoted pairs of the sets that a reviewed dataset still has."""
-    found = [dataset.unseen[name] for name in dataset.sets.set_id.tolist() if name in dataset.unseen]
-    return Unreviewed(pairs=sum(one.pairs for one in found), sets=sum(one.sets for one in found))
-
-
 def review_views(dataset: Dataset) -> tuple[Dataset, Dataset, Dataset]:
     """The three datasets whose comparison shows the effect of review.
 

@@ -21,14 +21,18 @@ _REFUSED = {
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
+_PASSWORD = re.compile(r"://[^/\s@]*@")
+
 
 def printable(text: object, *, limit: int = 300) -> str:
     """Return the text on one line, without control characters, truncated to `limit` characters.
 
-    >>> printable("a\\x1b[31mred\\nb")
-    'a[31mred b'
+    A password in an address is replaced.
+
+    >>> printable("a\\x1b[31mred\\nb"), printable("openai:m@http://me:secret@host")
+    ('a[31mred b', 'openai:m@http://…@host')
     """
-    flat = _CONTROL.sub("", str(text).replace("\n", " ").replace("\t", " "))
+    flat = _PASSWORD.sub("://…@", _CONTROL.sub("", str(text).replace("\n", " ").replace("\t", " ")))
     return flat if len(flat) <= limit else flat[: limit - 1] + "…"
 
 

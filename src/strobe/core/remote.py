@@ -62,12 +62,19 @@ class RequestLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What requests used: their number, with every try; bytes sent; tokens, if the service counts them."""
+    """What requests used: their number, with every try; bytes sent; tokens, if the service counts them.
+
+    The engine counts the `retries` among the requests, the frames that have `failed`, and the `cost` at the user's
+    prices.
+    """
 
     requests: int = 0
     sent_bytes: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
+    retries: int = 0
+    failed: int = 0
+    cost: float = 0.0
 
     def __add__(self, other: "Usage") -> "Usage":
         """Return the sum.
@@ -76,6 +83,24 @@ class Usage:
         3
         """
         return Usage(**{one.name: getattr(self, one.name) + getattr(other, one.name) for one in fields(Usage)})
+
+    def __sub__(self, other: "Usage") -> "Usage":
+        """Return the difference."""
+        return Usage(**{one.name: getattr(self, one.name) - getattr(other, one.name) for one in fields(Usage)})
+
+    def text(self) -> str:
+        """Return the numbers in words.
+
+        >>> Usage(requests=12, sent_bytes=3_400_000, retries=2).text()
+        '12 requests (2 retries), 3.4 MB sent'
+        """
+        again = f" ({self.retries:,} retr{'y' if self.retries == 1 else 'ies'})" if self.retries else ""
+        line = (
+            f"{self.requests:,} request{'' if self.requests == 1 else 's'}{again}, {self.sent_bytes / 1e6:,.1f} MB sent"
+        )
+        tokens = self.input_tokens + self.output_tokens
+        line += f", {self.input_tokens:,} + {self.output_tokens:,} tokens" if tokens else ""
+        return line + (f", cost {self.cost:,.4g}" if self.cost else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,7 @@ from strobe.core.answers import State
 from strobe.core.errors import expect
 from strobe.core.locks import Lock
 from strobe.core.ports import AnswerStore, FrameSource, Progress
+from strobe.core.remote import Usage
 from strobe.engine.forward import Runner, Shard, ShardResult
 from strobe.engine.running import ExecutorOptions
 from strobe.engine.worker import DecodeOptions, Interrupted, ShardWorker
@@ -50,7 +51,9 @@ class RemoteWorkers(Protocol):
 class ModelOutcome:
     """A model's statistics: the frames predicted now, cached and unreadable, the seconds in `forward`, and its failure.
 
-    `first_problem` is the error of the first frame that was unreadable this time.
+    `first_problem` is the error of the first frame that was unreadable this time. For a model behind an address,
+    `spent` is what its requests used now, and `spent_before` is what they used earlier. If frames were asked several
+    `times`, `again` has the statistics of all answers after the first.
     """
 
     n_new: int = 0
@@ -60,6 +63,10 @@ class ModelOutcome:
     forward_s: float = 0.0
     wall_s: float = 0.0
     error: str | None = None
+    times: int = 1
+    again: "ModelOutcome | None" = None
+    spent: Usage | None = None
+    spent_before: Usage = field(default_factory=Usage)
 
 
 def run_models(
@@ -73,13 +80,15 @@ def run_models(
     progress: Progress,
     as_input: Collection[int] = (),
     elsewhere: RemoteWorkers | None = None,
+    number: int = 1,
 ) -> dict[str, ModelOutcome]:
     """Predict the rows that are not in a model's store yet. Frames are read once for all models.
 
     Rows in `as_input` are already model inputs, and are neither resized nor cropped.
 
     If a model fails, it is skipped and the others continue. On Ctrl-C, the complete batches of a local worker are kept.
-    Work done `elsewhere` is kept only as complete shards.
+    Work done `elsewhere` is kept only as complete shards. `number` says how often the
+    frames are asked with this call, for the progress bar.
     """
     requested = np.zeros(len(frame_names), dtype=bool)
     requested[rows] = True
@@ -94,7 +103,7 @@ def run_models(
         return outcomes
     begin = time.perf_counter()
     names = ", ".join(runner.name for runner in runners if missing[runner.name].any())
-    with progress.task(f"predict {names}", total) as tick:
+    with progress.task(f"{'predict' if number == 1 else f'ask again ({number})'} {names}", total) as tick:
         worker = None
         shards = _shards(missing, np.flatnonzero(requested), options.shard_size, outcomes)
         if elsewhere is not None:

@@ -21,6 +21,7 @@ from strobe.core.ports import (
     FrameSource,
     Model,
     Progress,
+    RemoteModel,
     SendableSource,
 )
 from strobe.core.projections import projection_between
@@ -35,8 +36,9 @@ from strobe.models.options import LoadOptions
 from strobe.models.registry import load_model
 from strobe.models.requested import RequestedModel
 from strobe.models.testbed import tags_of
+from strobe.store.frame_names import FrameNames
 from strobe.store.run_folder import Run
-from strobe.store.shards import FrameNames, ModelShards, facts_of, shard_models
+from strobe.store.shards import ModelShards, facts_of, shard_models
 
 if TYPE_CHECKING:
     from strobe.engine.prediction import PredictOptions
@@ -94,6 +96,7 @@ def store_of(
             **({"helper": True} if model.helper and not _was_asked(run, runner.name) else {}),
             **({"view": "crop"} if model.view is not None else {}),
             **({"stopped_early": True} if stop_early else {}),
+            **({"remote": True} if isinstance(runner.model, RemoteModel) else {}),
             "spec": {
                 "name": spec.name,
                 "provider": spec.provider,

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strobe.analyses.early import StoppedEarly
-from strobe.core.codec import encode
 from strobe.core.dataset import Dataset
 from strobe.core.errors import ModelFailed, StrobeError, expect, printable, spelled, without_name
 from strobe.core.labels import MERGES
-from strobe.core.ports import Classifier, Detector, FrameSource, Progress
+from strobe.core.ports import Classifier, Detector, FrameSource, Progress, RemoteModel
 from strobe.core.records import ModelSpec
+from strobe.engine.asking import ask_model, check_remote_options, load_of
 from strobe.engine.engine import ModelOutcome, away, run_models
 from strobe.engine.forward import Runner
 from strobe.engine.loading import (
@@ -32,6 +32,9 @@ from strobe.engine.loading import (
     source_for,
     store_of,
 )
+from strobe.engine.outcomes import PredictOutcome
+from strobe.engine.pacing import Budget
+from strobe.engine.repeating import ask_once, ask_times
 from strobe.engine.running import ExecutorOptions
 from strobe.engine.views import Crops, Detectors, crops_of, derive, write_outside
 from strobe.models.cores import cores, sharing_cores
@@ -39,10 +42,11 @@ from strobe.models.grammar import BoxesView, CropView
 from strobe.models.options import LoadOptions, check_decoding
 from strobe.models.requested import RequestedModel
 from strobe.store.brought import Absent, brought_files
+from strobe.store.frame_names import FrameNames
 from strobe.store.opening import frame_source, kept
 from strobe.store.ports import Commit
 from strobe.store.run_folder import Run
-from strobe.store.shards import FrameNames, ModelShards
+from strobe.store.shards import ModelShards
 
 if TYPE_CHECKING:
     from strobe.engine.ray_cluster import RemoteCluster
@@ -56,8 +60,9 @@ class PredictOptions:
     JPEG files, and the answers are cached separately.
 
     `workers` is the number of decoding threads, or of processes if models run on a GPU. `stop_early` stops a set at its
-    first wrong frame, so accuracy, pm-k and drop stay the same with fewer forward passes. `absent` defines how to treat
-    frames that a file of boxes does not name. `engine` is where models run.
+    first wrong frame, so accuracy, pm-k and drop stay the same with fewer forward passes. `repeat` is how many times
+    every frame is asked. `absent` defines how to treat frames that a file of boxes does not name. `max_requests` and
+    `max_cost` limit what the command may ask of models behind an address. `engine` is where models run.
     """
 
     load: LoadOptions = field(default_factory=LoadOptions)
@@ -68,54 +73,22 @@ class PredictOptions:
     retry_errors: bool = False
     models_at_once: int = 8
     stop_early: bool = False
+    repeat: int = 1
     absent: Absent = "error"
+    max_requests: int | None = None
+    max_cost: float | None = None
     engine: ExecutorOptions = field(default_factory=ExecutorOptions)
 
     def __post_init__(self) -> None:
         expect(self.merge in MERGES, "merge", f"one of {', '.join(MERGES)}", self.merge)
         expect(self.decode in ("cpu", "device"), "decode", "cpu or device", self.decode)
         expect(self.workers is None or 1 <= self.workers <= 256, "workers", "1–256", self.workers)
+        expect(1 <= self.repeat <= 100, "repeat", "1–100", self.repeat)
+        if self.stop_early and self.repeat > 1:  # the frames that are left over depend on their first answers
+            raise StrobeError(
+                "<<repeat>> needs every frame, which <<stop_early>> does not predict; remove one of the two options"
+            )
         expect(self.models_at_once >= 1, "models at once", ">= 1", self.models_at_once)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PredictOutcome:
-    """The outcome of one model. `spec` is None if the model could not be loaded, and `ok` is False if it failed."""
-
-    name: str
-    ok: bool
-    error: str | None = None
-    spec: ModelSpec | None = None
-    outcome: ModelOutcome | None = None
-    stopped: StoppedEarly | None = None
-
-    def summary(self) -> str:
-        """Describe the outcome in one line."""
-        if self.outcome is None:
-            return self.error or "predictions are stored in the run folder"
-        done = self.outcome
-        rate = f", {done.n_new / done.wall_s:.1f} frames/s" if done.wall_s else ""
-        bad = f", {done.n_unreadable} unreadable" if done.n_unreadable else ""
-        early = f"; stopped early: {self.stopped.text()}" if self.stopped else ""
-        text = f"{done.n_new} new, {done.n_kept} cached{bad}{rate}{early}"
-        return f"FAILED after {text}: {self.error}" if self.error else text
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the facts that run.json stores."""
-        facts: dict[str, Any] = {"status": "done" if self.ok else "failed", "error": self.error}
-        if self.spec is not None:
-            facts |= {"weights": self.spec.weights, "preprocessing": dict(self.spec.preprocessing)}
-            facts["batch_size"] = self.spec.batch_size
-        if self.outcome is not None:
-            facts["frames"] = {
-                "new": self.outcome.n_new,
-                "kept": self.outcome.n_kept,
-                "unreadable": self.outcome.n_unreadable,
-            }
-            facts["seconds"] = {"forward": round(self.outcome.forward_s, 3), "wall": round(self.outcome.wall_s, 3)}
-        if self.stopped is not None:
-            facts["stopped_early"] = encode(self.stopped)
-        return facts
 
 
 def run_requested(
@@ -147,17 +120,18 @@ def run_requested(
             f"<<stop_early>>: {printable(boxed)} uses boxes, which need every frame; remove <<stop_early>> or this "
             "model"
         )
+    check_remote_options(models, options)
     for one in models:
         try:
-            one.settings.applied(options.load)
+            load_of(one, options.load)
         except StrobeError as error:
             raise StrobeError(f"{printable(one.name)}: {error}") from error
     if options.engine.name == "ray" and source is not None:
         raise StrobeError(
             "<<engine=ray>>: other machines cannot access frames that a program passes; save the dataset to a folder"
         )
-    detectors = Detectors(dataset, run, models, stage=stage)
-    singles = [*(model for model in models if model.view is None), *detectors.helpers]
+    detectors = None if boxed is None else Detectors(dataset, run, models, stage=stage)
+    singles = [*(model for model in models if model.view is None), *(detectors.helpers if detectors else ())]
     with run.predicting() as held, away(options.engine, options.load.device, progress, held=held) as cluster:
         decoding = {one.settings.decode or options.decode for one in models}
         if "device" in decoding and (cluster is None or cluster.device != "cuda"):
@@ -171,12 +145,8 @@ def run_requested(
         if singles or any(isinstance(model.view, CropView) for model in models):
             work.source = source or frame_source(dataset)
         outcome_of = {outcome.name: outcome for outcome in work.run(singles)}
-        for view in dict.fromkeys(model.view.seen for model in models if isinstance(model.view, CropView)):
-            same = [model for model in models if isinstance(model.view, CropView) and model.view.seen == view]
-            outcome_of |= {done.name: done for done in work.run_cropped(same, detectors, outcome_of)}
-        for model in models:
-            if isinstance(model.view, BoxesView):
-                outcome_of[model.name] = work.derive(model, model.view, detectors, outcome_of)
+        if detectors is not None:
+            outcome_of |= work.run_views(models, detectors, outcome_of)
         outcomes = [outcome_of[model.name] for model in models]
         _commit(run, dataset, outcomes, asked=asked_for or [model.name for model in models])
     return outcomes
@@ -209,6 +179,7 @@ class _Work:
     ) -> None:
         self._dataset, self._run, self._options, self._progress = dataset, run, options, progress
         self._alone, self._cluster = alone, cluster
+        self._budget = Budget(max_requests=options.max_requests, max_cost=options.max_cost)
         self.source: FrameSource | None = None
         self.stopping: EarlyStopping | None = None
         self.check: Callable[[RequestedModel, ModelSpec], None] | None = None
@@ -219,16 +190,30 @@ class _Work:
         """Run models over every frame or its crop. `outside` has the frames that the models do not see."""
         # With early stopping, models run one at a time, because each uses the failures of earlier models.
         at_once = 1 if self.stopping else self._options.models_at_once
-        away = [one for one in models if self._cluster is not None and one.live is None]
+        away = [one for one in models if self._cluster is not None and one.live is None and not one.is_remote]
         here = [one for one in models if one not in away]
         for one in here if self._cluster is not None else ():
-            self._progress.note(f"{printable(one.name)} was passed by a program and runs in this process, not on Ray")
+            how = "is behind an address and is asked by" if one.is_remote else "was passed by a program and runs in"
+            self._progress.note(f"{printable(one.name)} {how} this process, not on Ray")
         for part, cluster in ((away, self._cluster), (here, None)):
             # A frame is decoded once for all models of a group, so they must use the same decoder.
             for decode in dict.fromkeys(one.settings.decode or self._options.decode for one in part):
                 some = [one for one in part if (one.settings.decode or self._options.decode) == decode]
                 for start in range(0, len(some), at_once):
                     yield from self._run_group(some[start : start + at_once], crops, outside, cluster, decode)
+
+    def run_views(
+        self, models: Sequence[RequestedModel], detectors: Detectors, outcomes: Mapping[str, PredictOutcome]
+    ) -> dict[str, PredictOutcome]:
+        """Run the models that use boxes: first crops, then models whose answers are derived. Return all outcomes."""
+        found = dict(outcomes)
+        for view in dict.fromkeys(model.view.seen for model in models if isinstance(model.view, CropView)):
+            same = [model for model in models if isinstance(model.view, CropView) and model.view.seen == view]
+            found |= {done.name: done for done in self.run_cropped(same, detectors, found)}
+        for model in models:
+            if isinstance(model.view, BoxesView):
+                found[model.name] = self.derive(model, model.view, detectors, found)
+        return found
 
     def run_cropped(
         self, models: Sequence[RequestedModel], detectors: Detectors, outcomes: Mapping[str, PredictOutcome]
@@ -249,6 +234,9 @@ class _Work:
         self, model: RequestedModel, view: BoxesView, detectors: Detectors, outcomes: Mapping[str, PredictOutcome]
     ) -> PredictOutcome:
         """Derive a model's answers from the boxes of another."""
+        if self._options.repeat > 1:
+            source = printable(detectors.name_of(view))
+            self._progress.note(f"{printable(model.name)} is not asked again: it uses the first boxes of {source}")
         try:
             _check_ran(detectors.name_of(view), outcomes)
             self._check_free(model)
@@ -294,6 +282,7 @@ class _Work:
         loaded: dict[str, Classifier | Detector] = {}
         specs: dict[str, ModelSpec] = {}
         runners: list[Runner] = []
+        remote: list[Runner] = []
         stores: dict[str, ModelShards] = {}
         frames, rows = FrameNames(dataset, run.path), np.unique(dataset.sets.frame)
         sent = None if cluster is None else self._sent(cluster)
@@ -302,7 +291,7 @@ class _Work:
             name = requested.name
             try:
                 self._check_free(requested)
-                load = requested.settings.applied(options.load)
+                load = load_of(requested, options.load)
                 runner = load_runner(
                     name,
                     requested.loaded,
@@ -332,19 +321,27 @@ class _Work:
             except StrobeError as error:
                 yield self._failed(requested, error)
                 continue
+            progress.note(preprocessing_line(name, specs[name]))
+            if isinstance(runner.model, RemoteModel):
+                remote.append(runner)
+                continue
             loaded[name] = runner.model
             runners.append(runner)
-            progress.note(preprocessing_line(name, specs[name]))
             if options.decode == "device" and not runner.model.device.startswith("cuda"):
                 why = spelled("<<decode=device>> is for models on CUDA")
                 progress.note(f"{printable(name)}: frames are decoded exactly on the CPU, because {why}")
-        if not runners or self.source is None:
+        if not (runners or remote) or self.source is None:
             return
         run.record(dataset, path=dataset.root or Path(), changes={})  # now, so that an interrupted run can be scored
         if outside is not None:
             rows = np.setdiff1d(rows, outside)
             for name, store in stores.items():
                 write_outside(store, outside, model=name, n_classes=len(dataset.info.label_space))
+        times = {one.name: 1 if one.helper else options.repeat for one in models}
+        for runner in remote:
+            yield from self._ask(runner, stores, rows, crops, outside, times, specs)
+        if not runners:
+            return
         n_cores = cores() if cluster is None else cluster.cores
         source = self.source
         if options.workers != 1 and crops is None and cluster is None:
@@ -354,9 +351,7 @@ class _Work:
         )
         run_over = partial(
             run_models,
-            runners,
-            stores,
-            source_for(source, engine, crops),
+            source=source_for(source, engine, crops),
             frame_names=dataset.frames.key.tolist(),
             as_input=inputs_of(dataset, crops),
         )
@@ -367,7 +362,8 @@ class _Work:
         stopped: dict[str, StoppedEarly | None] = {}
         with sharing_cores(loaded.values()):
             if self.stopping is None:
-                outcomes = run_over(rows=rows, options=engine, progress=progress)
+                over = partial(run_over, rows=rows, options=engine, progress=progress)
+                outcomes = ask_times(over, runners, stores, times, outside)
             else:
                 once, (runner,) = replace(engine, retry_errors=False), runners
                 outcome, stopped[runner.name] = self.stopping.run(
@@ -376,12 +372,41 @@ class _Work:
                     self.source,
                     progress,
                     retry=engine.retry_errors,
-                    over=lambda some, inner: run_over(rows=some, options=once, progress=inner)[runner.name],
+                    over=lambda some, inner: run_over([runner], stores, rows=some, options=once, progress=inner)[
+                        runner.name
+                    ],
                 )
                 outcomes = {runner.name: outcome}
         exactly = options.decode == "cpu" and source is self.source
         say_decoded(source, dataset, loaded.values() if exactly else (), progress)
         yield from self._reported(outcomes, specs, stopped)
+
+    def _ask(
+        self,
+        runner: Runner,
+        stores: Mapping[str, ModelShards],
+        rows: NDArray[Any],
+        crops: Crops | None,
+        outside: NDArray[np.int64] | None,
+        times: Mapping[str, int],
+        specs: Mapping[str, ModelSpec],
+    ) -> Iterator[PredictOutcome]:
+        """Ask a model behind an address."""
+        if self.source is None:
+            return
+        ask = partial(ask_model, runner, source=self.source, dataset=self._dataset, rows=rows, crops=crops)
+        ask = partial(ask, options=self._options, progress=self._progress, budget=self._budget)
+        early: StoppedEarly | None = None
+        if self.stopping is not None:
+            outcome, early = ask(store=stores[runner.name], stopping=self.stopping)
+        else:
+            if (n := times[runner.name]) > 1:
+                self._progress.note(
+                    f"{printable(runner.name)}: every frame is asked {n} times; the next line is for one"
+                )
+            over = partial(ask_once, ask)
+            outcome = ask_times(over, [runner], stores, times, outside)[runner.name]
+        yield from self._reported({runner.name: outcome}, specs, {runner.name: early})
 
     def _reported(
         self,
@@ -397,7 +422,7 @@ class _Work:
             elif outcome.n_unreadable:
                 first = f"; the first error: {printable(outcome.first_problem)}" if outcome.first_problem else ""
                 progress.note(
-                    f"{printable(name)}: {outcome.n_unreadable} frame(s) could not be read and are unscored{first}"
+                    f"{printable(name)}: {outcome.n_unreadable} frame(s) have no answer and are unscored{first}"
                 )
             if not self._alone and (early := stopped.get(name)) is not None:
                 progress.note(f"{printable(name)}: stopped early, {early.text()}")

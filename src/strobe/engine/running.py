@@ -1,16 +1,20 @@
 """How models run: the options of `strobe predict` and `strobe eval`, which are also `strobe.Running` in Python."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
-from strobe.core.errors import StrobeError, expect
+from strobe.core.errors import StrobeError, expect, printable
 from strobe.core.options import documented, option
 
 if TYPE_CHECKING:
     from strobe.core.ports import Progress
     from strobe.engine.prediction import PredictOptions
     from strobe.models.options import LoadOptions
+
+
+_LONGEST_PROMPT = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,13 +104,33 @@ class Running:
     )
     stop_early: bool = option(
         False,
-        "For classifiers: stop a set at its first wrong frame. acc_orig, acc_pmk and drop stay the same and need fewer "
-        "frames. Figures that need every frame are omitted.",
+        "For classifiers: stop a set at its first wrong frame or, without labels, at its first other answer. acc_orig, "
+        "acc_pmk, drop and flicker stay the same and need fewer frames. Figures that need every frame are omitted.",
+    )
+    repeat: int = option(
+        1,
+        "Ask every frame this many times. All figures use the first answers; the others show how often the model "
+        "changes its answer on the same frame (noise).",
+        least=1,
+        most=100,
     )
     deterministic: bool = option(False, "Give bit-identical results in every run on one machine. Slower on a GPU.")
     trust: bool = option(False, "Load weights that may run code. Only for files you trust.")
     offline: bool = option(False, "Download nothing.")
-    retry_errors: bool = option(False, "Retry frames that could not be read before.")
+    retry_errors: bool = option(False, "Retry frames that could not be read, or that a service did not answer, before.")
+    limits: str | Mapping[str, float] | None = option(
+        None,
+        "How a model behind an address may be asked: concurrency=8,per_second=0,timeout=60,retries=5, and your prices: "
+        "price_request, price_input, price_output (for a million tokens).",
+        metavar="NAME=VALUE,…",
+    )
+    max_requests: int | None = option(
+        None, "Most requests of this command to models behind an address, with retries.", least=1
+    )
+    max_cost: float | None = option(
+        None, "Most money for models behind an address, at the prices in --limits.", least=0, above=True
+    )
+    prompt: Path | None = option(None, "The question to a vision-language model, as a text file.", metavar="FILE")
     engine: str = option(
         "local",
         "Where the work runs: this machine, or a Ray cluster whose nodes share the folders. Without an address, ray "
@@ -123,7 +147,8 @@ class Running:
 
         names = ("device", "batch_size", "precision", "image_size", "settings", "deterministic", "trust", "offline")
         more = {name: getattr(self, name) for name in (*names, "backend", "compile")}
-        return LoadOptions(progress=progress, **more)
+        prompt = None if self.prompt is None else _text_of(self.prompt)
+        return LoadOptions(progress=progress, prompt=prompt, limits=_limits_of(self.limits), **more)
 
     def executor(self) -> ExecutorOptions:
         """Return where the work runs."""
@@ -134,6 +159,52 @@ class Running:
         """Return the options as the record that the workflows take. `progress` reports slow loading."""
         from strobe.engine.prediction import PredictOptions
 
-        names = ("merge", "workers", "decode", "models_at_once", "stop_early", "retry_errors")
+        names = (
+            "merge",
+            "workers",
+            "decode",
+            "models_at_once",
+            "stop_early",
+            "repeat",
+            "retry_errors",
+            "max_requests",
+            "max_cost",
+        )
         more = {name: getattr(self, name) for name in names}
         return PredictOptions(load=self.loading(progress), engine=self.executor(), **more)
+
+
+def _limits_of(given: str | Mapping[str, float] | None) -> Mapping[str, float] | None:
+    """Return the limits by name, checked.
+
+    >>> _limits_of("concurrency=8, per_second=2.5")
+    {'concurrency': 8.0, 'per_second': 2.5}
+    """
+    if given is None:
+        return None
+    from strobe.core.remote import RequestLimits
+
+    limits: dict[str, float] = {}
+    parts = [part.partition("=")[::2] for part in given.split(",")] if isinstance(given, str) else list(given.items())
+    for name, value in parts:
+        try:
+            limits[name.strip()] = float(value)
+        except (TypeError, ValueError):
+            example = "concurrency=8,per_second=5,timeout=60"
+            raise StrobeError(f"<<limits>>: expected {example}, got {printable(name)}={printable(value)}") from None
+    RequestLimits.of(limits)
+    return limits
+
+
+def _text_of(path: Path) -> str:
+    """Return the text of a prompt."""
+    try:
+        text = path.read_bytes()[: _LONGEST_PROMPT + 1].decode("utf-8")
+    except OSError as error:
+        raise StrobeError(f"<<prompt>>: cannot read {printable(path)}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise StrobeError(f"<<prompt>>: {printable(path)} is not a text file in UTF-8") from error
+    if not text.strip() or len(text) > _LONGEST_PROMPT:
+        what = "is empty" if not text.strip() else f"is longer than {_LONGEST_PROMPT:,} characters"
+        raise StrobeError(f"<<prompt>>: {printable(path)} {what}")
+    return text

@@ -1,4 +1,7 @@
-"""--stop-early: run the models one after the other, in rounds, and stop each set at its first wrong frame."""
+"""--stop-early: run the models one after the other, in rounds, and stop each set at its first wrong frame.
+
+Without labels, a set stops at the first answer that differs from its anchor's.
+"""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -8,7 +11,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.analyses.early import EarlyStopRounds, Failures, StoppedEarly, open_sets, saved
+from strobe.analyses.early import EarlyStopRounds, Failures, StoppedEarly, by_answers, open_sets, saved
 from strobe.analyses.plan import Plan, ScoreOptions
 from strobe.core.answers import ClassAnswers, State
 from strobe.core.dataset import Dataset
@@ -31,10 +34,10 @@ def check_stopping(dataset: Dataset) -> None:
             f"<<stop_early>>: {printable(dataset.name)} has variants, whose figures need every image; remove "
             "<<stop_early>>"
         )
-    if not dataset.labelled.any():
+    if not dataset.labelled.any() and dataset.info.axis != "frame-offset":
         raise StrobeError(
-            f"<<stop_early>>: no set of {printable(dataset.name)} has a label, so no frame is wrong; remove "
-            "<<stop_early>>"
+            f"<<stop_early>>: no set of {printable(dataset.name)} has a label, and flicker without labels is measured "
+            "on videos only; remove <<stop_early>>"
         )
 
 
@@ -78,7 +81,8 @@ class EarlyStopping:
         total = ModelOutcome(n_kept=int(answers.scored[self.plan.frames_used].sum()))
         asking = EarlyStopRounds(self.plan, self._failures.risk())
         todo = bool(open_sets(self.plan, answers).any())
-        with progress.task(f"predict {runner.name}, up to the first wrong frame of each set", None) as tick:
+        until = "the first other answer" if by_answers(self.plan) else "the first wrong frame"
+        with progress.task(f"predict {runner.name}, up to {until} of each set", None) as tick:
             while todo and len(rows := asking.next()):
                 if (answers.state[rows] == State.SKIPPED).any():
                     done = over(rows, _Inner(progress, tick))
@@ -130,6 +134,7 @@ def _join(total: ModelOutcome, done: ModelOutcome) -> None:
     total.wall_s += done.wall_s
     total.first_problem = total.first_problem or done.first_problem
     total.error = done.error
+    total.spent, total.spent_before = done.spent, done.spent_before
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,9 +28,10 @@ from strobe.engine.engine import ModelOutcome
 from strobe.models.grammar import BoxesView, CropView, View
 from strobe.models.requested import RequestedModel
 from strobe.store.brought import brought_files
+from strobe.store.frame_names import FrameNames
 from strobe.store.ports import Shards
 from strobe.store.run_folder import Run, StoredModel
-from strobe.store.shards import KEY_FACTS, FrameNames, ModelShards, prediction_key, shard_models
+from strobe.store.shards import KEY_FACTS, ModelShards, prediction_key, shard_models
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, expect, printable
 from strobe.core.labels import LabelSpace
-from strobe.core.ports import FrameSource, Image, Preparation
+from strobe.core.ports import FrameSource, Image, Preparation, RemoteModel
 from strobe.core.records import ModelSpec
 from strobe.engine.engine import EngineOptions, RemoteWorkers
 from strobe.engine.forward import Runner, Shard, ShardResult
@@ -235,6 +235,11 @@ class ModelDescriber:
         except StrobeError as error:
             return name, str(error)
         model = self.kept[name].model
+        if isinstance(model, RemoteModel):
+            return (
+                name,
+                f"{printable(name)}: it asks a service; run it without <<engine=ray>>, because it needs no cluster",
+            )
         said = DescribedModel(spec=model.spec, device=model.device, lanes=model.lanes, preparation=model.preparation)
         return name, said
 

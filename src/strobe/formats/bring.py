@@ -13,8 +13,9 @@ from strobe.core.tasks import Task
 from strobe.formats.prediction_files import BoxFormat, BoxUnits, Kind
 from strobe.models.requested import RequestedModel
 from strobe.store.brought import Absent, keep_brought
+from strobe.store.frame_names import FrameNames
 from strobe.store.run_folder import Run
-from strobe.store.shards import FrameNames, shard_models
+from strobe.store.shards import shard_models
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

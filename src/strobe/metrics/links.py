@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 from strobe.core.answers import BoxAnswers
 from strobe.core.arrays import Bools, Floats, Ints
@@ -90,6 +89,8 @@ def best_pairs(overlap: Floats, *, least: float) -> tuple[Ints, Ints]:
     if allowed.sum(axis=0).max(initial=0) <= 1 and allowed.sum(axis=1).max(initial=0) <= 1:
         one, other = np.nonzero(allowed)  # each has at most one possible partner
     else:
+        from scipy.optimize import linear_sum_assignment  # it imports 250 modules, and most runs have no detector
+
         one, other = linear_sum_assignment(np.where(allowed, overlap, 0.0), maximize=True)
         kept = allowed[one, other]
         one, other = one[kept], other[kept]

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from itertools import count
 
 import numpy as np
-from scipy.special import bdtr, gammaln, ndtri
+from scipy.special import bdtr, gammaln, ndtr, ndtri
 
-from strobe.core.arrays import Ints
+from strobe.core.arrays import Floats, Ints
 from strobe.core.errors import expect
 from strobe.core.estimate import Estimate
 from strobe.metrics.intervals import ONE_VIDEO
@@ -15,6 +15,8 @@ LEVEL = 0.05
 METHOD = "inverted paired test"
 BESIDE_ZERO = 1e-12
 """The end next to 0 if the formula's interval includes 0 but the exact test excludes it."""
+ALL_SIGNS, GRID_VIDEOS, GRID = 12, 200, 2**14
+"""The most videos whose signs `sign_flip_sums` enumerates, the most on its grid, and the sum of all sizes there."""
 
 
 def mcnemar(only_a: int, only_b: int) -> float:
@@ -51,6 +53,40 @@ def sign_flip(difference: Ints) -> float:
     total = (len(ways) - 1) // 2
     sums = np.arange(-total, total + 1)
     return min(1.0, float(ways[np.abs(sums) >= abs(int(difference.sum()))].sum()))
+
+
+def sign_flip_sums(difference: Floats) -> float:
+    """Return the two-sided p-value of any sums per video, (G,), under random sign flips of each video.
+
+    With few videos, all sign choices are enumerated. Up to GRID_VIDEOS videos, the sums are rounded to a grid, on which
+    the distribution of their total is exact; totals that differ from the observed total only by rounding count as equal
+    to it. Above GRID_VIDEOS, the distribution of the total is normal.
+
+    >>> round(sign_flip_sums(np.array([0.25] * 9 + [-0.25])), 4)
+    0.0215
+    """
+    size = np.abs(difference)
+    used = difference[size > BESIDE_ZERO * max(1.0, float(size.max(initial=0.0)))]
+    if not used.size:
+        return 1.0
+    if len(used) > GRID_VIDEOS:
+        return float(2 * ndtr(-abs(float(used.sum())) / float(np.sqrt((used * used).sum()))))
+    if len(used) <= ALL_SIGNS:
+        totals = np.zeros(1)
+        for one in used.tolist():
+            totals = np.concatenate([totals - one, totals + one])
+        return float(np.mean(np.abs(totals) >= abs(float(used.sum())) - 1e-9 * float(np.abs(used).sum())))
+    steps = np.rint(used * (GRID / float(np.abs(used).sum()))).astype(np.int64)
+    total = int(np.abs(steps).sum())
+    chance = np.zeros(2 * total + 1)
+    chance[total] = 1.0
+    for step in np.abs(steps[steps != 0]).tolist():
+        half = chance / 2
+        chance[:] = 0.0
+        chance[step:] += half[:-step]
+        chance[:-step] += half[step:]
+    least = abs(int(steps.sum())) - 2 * np.sqrt(len(steps))
+    return min(1.0, float(chance[np.abs(np.arange(-total, total + 1)) >= least].sum()))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

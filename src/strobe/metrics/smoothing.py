@@ -45,10 +45,9 @@ def complete_windows(present: Bools, *, variants: Sequence[tuple[Method, float]]
     counts, out = _RunningSums(present, shape=present.shape, dtype=np.int32), []
     for method, parameter in variants:
         _check(method, parameter)
-        window: Method = "causal" if method == "ema" else method
         width = 1 if method == "ema" else int(parameter)
-        full = (2 if window == "centred" else 1) * width + 1
-        out.append(np.equal(counts.over(window, width), full))
+        full = (2 if method == "centred" else 1) * width + 1
+        out.append(np.equal(counts.over(method, width), full))
     return out
 
 
@@ -203,12 +202,12 @@ def _averages(steps: Floats, weights: Floats) -> Floats:
 def _ends(
     variants: Sequence[tuple[Method, float]], number: Ints, cells: Ints, shape: tuple[int, ...]
 ) -> NDArray[np.intp]:
-    """Return each window's first cell and the cell after its last cell, (2, N).
+    """Return the first cell of each centred or causal window and the cell after its last cell, (2, N).
 
     The cell after the last may be in row L.
     """
     length, n_strips = shape
-    before = np.array([0 if method == "ema" else int(width) for method, width in variants])[number]
+    before = np.array([int(width) for _, width in variants])[number]
     after = np.array([int(width) if method == "centred" else 0 for method, width in variants])[number]
     place, strip = np.divmod(cells, n_strips)
     rows = np.stack([np.maximum(place - before, 0), np.minimum(place + after + 1, length)])
@@ -226,7 +225,7 @@ class _RunningSums:
             after += before
 
     def over(self, method: Method, width: int) -> NDArray[Any]:
-        """Return the sum over every window, (L, …)."""
+        """Return the sum over every window, (L, …); all but centred windows end at their frame."""
         last, out = min(width, len(self._sums) - 1) if method == "centred" else 0, np.empty_like(self._sums[1:])
         out[: len(out) - last] = self._sums[last + 1 :]
         out[len(out) - last :] = self._sums[-1]

@@ -171,7 +171,7 @@ def _stratified(
         return _estimate(plain.value, plain.low, plain.high, n=n, method=method, reason=plain.reason)
     open_sets = np.bincount(code[~known])
     total = np.bincount(code[label], weights=weight[label])
-    share = np.clip(np.bincount(code[label], weights=(weight * outcome)[label]) / total, 0.0, 1.0)
+    share = np.minimum(np.bincount(code[label], weights=(weight * outcome)[label]) / total, 1.0)
     filled = np.where(known, outcome, share[np.where(known, 0, code)])
     value = float(filled.mean())
     alone = label.sum() > 1 and bool((video[label] == video[label][0]).all())

@@ -5,7 +5,8 @@
 
 `labels` is the name of a shipped label space, a list of names, or "dataset". `kind` is logits (default) or
 probabilities. Any field of ImagePlan may be given. If the model's input has a fixed size, `size_hw` comes from the
-model file.
+model file. An input of 8-bit pixels is not normalised, so it needs no `mean` and `std`. A model behind an address has
+no file next to it; its settings are those of --model-settings.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,10 +25,10 @@ _EXAMPLE = (
 _PLAN = {"size_hw", "resize", "resize_hw", "fit", "fill", "interpolation", "divide", "mean", "std", "channels"}
 
 
-def settings_of(path: Path, options: LoadOptions) -> dict[str, Any]:
+def settings_of(path: Path | None, options: LoadOptions) -> dict[str, Any]:
     """Return the settings from the JSON next to the file, or from --model-settings; empty if there are none."""
-    file = options.settings or path.with_suffix(".json")
-    if options.settings is None and not file.is_file():
+    file = options.settings or (path and path.with_suffix(".json"))
+    if file is None or (options.settings is None and not file.is_file()):
         return {}
     settings = read_json(file)
     if not isinstance(settings, dict):
@@ -35,24 +36,33 @@ def settings_of(path: Path, options: LoadOptions) -> dict[str, Any]:
     return settings
 
 
-def classifier_settings(model: ModelName, path: Path, options: LoadOptions, *, own: Sequence[str]) -> dict[str, Any]:
+def classifier_settings(
+    model: ModelName, path: Path | None, options: LoadOptions, *, own: Sequence[str], dtype: str = "float32"
+) -> dict[str, Any]:
     """Return a classifier's settings, checked.
 
-    `own` are further keys that the adapter accepts, in addition to labels, kind and the plan's fields.
+    `own` are further keys that the adapter accepts, in addition to labels, kind and the plan's fields. `dtype` is the
+    type of the input.
     """
-    settings, known = settings_of(path, options), _PLAN | {"labels", "kind", *own}
+    settings, known, name = settings_of(path, options), _PLAN | {"labels", "kind", *own}, printable(model.plain)
     if not settings:
-        raise ModelFailed(
-            f"{printable(model.plain)}: the file does not contain its input normalisation and its class names; "
-            f"write them to {printable(options.settings or path.with_suffix('.json'))}, e.g. {_EXAMPLE}"
-        )
+        where = options.settings or (path and path.with_suffix(".json"))
+        lacks = "the file does not contain" if path is not None else "the service does not describe"
+        way_out = f"write them to {printable(where)}" if where else "write them to a file, and pass <<model_settings>>"
+        raise ModelFailed(f"{name}: {lacks} its input normalisation and its class names; {way_out}, e.g. {_EXAMPLE}")
     unknown = sorted(set(settings) - known)
     if unknown:
-        raise UnknownName(f"setting of {printable(path)}", unknown[0], sorted(known))
-    missing = [key for key in ("mean", "std", "labels") if key not in settings]
+        raise UnknownName(f"setting of {printable(path or model.plain)}", unknown[0], sorted(known))
+    needed = ("mean", "std", "labels") if dtype != "uint8" else ("labels",)
+    missing = [key for key in needed if key not in settings]
     if missing:
-        raise ModelFailed(f"{printable(model.plain)}: its JSON file lacks {' and '.join(missing)}")
-    return settings
+        raise ModelFailed(f"{name}: its JSON file lacks {' and '.join(missing)}")
+    if dtype != "uint8":
+        return settings
+    idle = next((key for key in ("mean", "std", "divide") if key in settings), None)
+    if idle is not None:
+        raise ModelFailed(f"{name}: its input has 8-bit pixels, so {idle} has no effect; remove it from its JSON file")
+    return {**settings, "mean": [0.0] * 3, "std": [1.0] * 3, "divide": 1.0}
 
 
 def plan_of(

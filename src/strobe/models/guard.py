@@ -29,6 +29,7 @@ from strobe.core.errors import ModelFailed, StrobeError, UnknownName, printable
 from strobe.core.files import sha256_of_file
 from strobe.core.ports import EncodedClassifier, Image, Preparation
 from strobe.core.records import ModelSpec
+from strobe.core.remote import Reply, RequestLimits
 from strobe.models.options import LoadOptions, ModelName, require_file
 from strobe.models.own_files import MODULE, OPENED_BY_LIBRARIES, OwnImports, Watch, named_beside, watching
 from strobe.models.plan import AsDecoded
@@ -217,14 +218,10 @@ def _line(error: BaseException, path: Path) -> int | None:
     return lines[-1] if lines else None
 
 
-class FunctionClassifier:
-    """A plain function of images, behind the Classifier port."""
+class FunctionModel:
+    """What a classifier and a detector made from a plain function share: the function does its own preprocessing."""
 
     device, lanes, preparation = "cpu", 1, AsDecoded()
-
-    def __init__(self, function: Callable[[list[Image]], Any], spec: ModelSpec) -> None:
-        self.spec = spec
-        self._function = function
 
     def prepare(self, image: Image) -> Image:
         """Return the image unchanged, because the function does its own preprocessing."""
@@ -233,6 +230,14 @@ class FunctionClassifier:
     def prepare_input(self, image: Image) -> Image:
         """Return the image unchanged."""
         return image
+
+
+class FunctionClassifier(FunctionModel):
+    """A plain function of images, behind the Classifier port."""
+
+    def __init__(self, function: Callable[[list[Image]], Any], spec: ModelSpec) -> None:
+        self.spec = spec
+        self._function = function
 
     def forward(self, prepared: Sequence[Any]) -> NDArray[np.float32]:
         """Return the function's output as an array."""
@@ -309,6 +314,22 @@ class _GuardedBoth(_GuardedEncoded, _GuardedGradients):
     """The same wrapper for a model that decodes on its device and has gradients, as strobe's torch classifiers do."""
 
 
+class GuardedRemote(GuardedModel):
+    """The same wrapper for a model behind an address."""
+
+    @property
+    def limits(self) -> RequestLimits:
+        """How the service may be asked."""
+        limits: RequestLimits = self._model.limits
+        return limits
+
+    def ask(self, prepared: Sequence[Any], *, sources: Sequence[str], attempt: int = 0) -> Reply:
+        """Call the model's `ask`."""
+        with raising(self._path):
+            reply: Reply = self._model.ask(prepared, sources=sources, attempt=attempt)
+            return reply
+
+
 _GUARDS = {
     (False, False): GuardedModel, (True, False): _GuardedEncoded, (False, True): _GuardedGradients,
     (True, True): _GuardedBoth,
@@ -326,7 +347,20 @@ def _sendable(preparation: Preparation | None) -> Preparation | None:
 
 def guarded(made: Any, path: Path | None, spec: ModelSpec) -> GuardedModel:
     """Return the model behind the full port with this spec. `path` is its file, if it has one."""
+    if is_remote(made):
+        return GuardedRemote(made, path, spec)
     return _GUARDS[isinstance(made, EncodedClassifier), _has_gradients(made)](made, path, spec)
+
+
+def is_remote(made: Any) -> bool:
+    """Return whether this is a model behind an address: it is asked, and has no forward."""
+    return isinstance(getattr(made, "limits", None), RequestLimits) and hasattr(made, "ask")
+
+
+def has_port(made: Any) -> bool:
+    """Return whether this is a model: an object with `spec`, `prepare`, and `forward` or `ask`."""
+    is_model = isinstance(getattr(made, "spec", None), ModelSpec) and hasattr(made, "prepare")
+    return is_model and (hasattr(made, "forward") or is_remote(made))
 
 
 def _has_gradients(made: Any) -> bool:

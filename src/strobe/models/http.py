@@ -50,7 +50,10 @@ class HttpClient:
         urllib3 = require("urllib3", what=what, extra="remote")
         self.address, self._what, self._timeout, self._urllib3 = check_address(address, what), what, timeout, urllib3
         self._keys = tuple(keys)
-        self._secret = next((value for name in keys if (value := os.environ.get(name, "").strip())), None)
+        named = next(((name, value) for name in keys if (value := os.environ.get(name, "").strip())), None)
+        if named is not None and not (named[1].isascii() and named[1].isprintable()):
+            raise ModelFailed(f"{what}: the key in {named[0]} has a character that no header can have")
+        self._secret = None if named is None else named[1]
         parts = urlsplit(self.address)
         proxy = None if urllib.request.proxy_bypass(parts.netloc) else urllib.request.getproxies().get(parts.scheme)
         settings = {
@@ -82,7 +85,9 @@ class HttpClient:
                 preload_content=False,
             )  # fmt: skip
             try:
-                content = self._content(reply, deadline)
+                content = self._content(reply, deadline, used)
+                if "inference-header-content-length" not in reply.headers:  # tensors are bytes, not text
+                    content = self._without_key(content)
             finally:
                 reply.release_conn()
         except self._urllib3.exceptions.HTTPError as error:
@@ -91,7 +96,11 @@ class HttpClient:
             return HttpReply(headers={name.lower(): value for name, value in reply.headers.items()}, body=content)
         raise self._refused(reply, content, used)
 
-    def _content(self, reply: Any, deadline: float) -> bytes:
+    def _without_key(self, content: bytes) -> bytes:
+        """Return the body without the key, which some services repeat in their messages."""
+        return content if self._secret is None else content.replace(self._secret.encode(), "…".encode())
+
+    def _content(self, reply: Any, deadline: float, used: Usage) -> bytes:
         """Return the body. The read time-out of a socket covers only one read, so the whole is timed here."""
         parts, size = [], 0
         for part in reply.stream(2**16):
@@ -99,10 +108,10 @@ class HttpClient:
             size += len(part)
             if size > _MOST_BYTES:
                 reply.close()
-                raise RequestFailed(f"{self._what}: the reply is larger than {_MOST_BYTES:,} bytes", blame="frame")
+                raise self._failed(f"the reply is larger than {_MOST_BYTES:,} bytes", blame="frame", used=used)
             if time.monotonic() > deadline:
                 reply.close()
-                raise RequestFailed(f"{self._what}: no complete reply within {self._timeout:g} s", blame="again")
+                raise self._failed(f"no complete reply within {self._timeout:g} s", blame="again", used=used)
         return b"".join(parts)
 
     def _lost(self, error: Exception, used: Usage) -> RequestFailed:
@@ -111,12 +120,14 @@ class HttpClient:
         if isinstance(error, names.SSLError):
             why = "its certificate cannot be verified; set SSL_CERT_FILE to the certificate of its issuer"
             return self._failed(f"{why} ({error})", blame="model", used=used)
-        if isinstance(error, names.TimeoutError):
-            return self._failed(f"no reply within {self._timeout:g} s", blame="again", used=used)
         if isinstance(error, names.LocationValueError):
             return self._failed(f"not a valid address ({error})", blame="model", used=used)
-        if isinstance(error, names.NewConnectionError | names.ProxyError):
+        if isinstance(error, names.NewConnectionError | names.ProxyError):  # the first is a kind of time-out
             return self._failed("nothing answers at this address; is the service running?", blame="again", used=used)
+        if isinstance(error, names.TimeoutError):
+            return self._failed(f"no reply within {self._timeout:g} s", blame="again", used=used)
+        if "BadStatusLine" in str(error):
+            return self._failed("what answers there is not HTTP; check the port", blame="again", used=used)
         return self._failed(f"the connection was lost ({error})", blame="again", used=used)
 
     def _refused(self, reply: Any, content: bytes, used: Usage) -> RequestFailed:
@@ -146,17 +157,18 @@ def check_address(address: str, what: str) -> str:
     >>> check_address("http://localhost:8080/v1/", "m")
     'http://localhost:8080/v1'
     """
+    shown = printable(address.partition("?")[0].rpartition("@")[2])  # a password or a key may be in the rest
     try:
         parts = urlsplit(address)
         port_is_valid = parts.port is None or parts.port > 0
     except ValueError:
         parts, port_is_valid = urlsplit(""), False
     if parts.scheme not in ("http", "https") or not parts.hostname or not port_is_valid:
-        raise ModelFailed(f"{what}: expected an address such as https://HOST:PORT, got {printable(address)}")
+        raise ModelFailed(f"{what}: expected an address such as https://HOST:PORT, got {shown}")
     if "@" in parts.netloc:
         raise ModelFailed(f"{what}: the address contains a password; put the key into the environment instead")
     if parts.query or parts.fragment:
-        raise ModelFailed(f"{what}: expected an address without ? and #, got {printable(address)}")
+        raise ModelFailed(f"{what}: expected an address without ? and #, got {shown}?…")
     return address.rstrip("/")
 
 

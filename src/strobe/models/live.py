@@ -20,7 +20,7 @@ from strobe.core.labels import LabelSpace
 from strobe.core.ports import Classifier, Detector, Image
 from strobe.core.records import Detections, ModelSpec
 from strobe.models.detectors.py import FunctionDetector
-from strobe.models.guard import FunctionClassifier, guarded, is_module
+from strobe.models.guard import FunctionClassifier, guarded, has_port, is_module
 from strobe.models.identity import CannotFingerprint, digest_of
 from strobe.models.live_transform import BatchFunction, as_floats, look_of, transform_of, tried
 from strobe.models.naming import labels_of, space_of
@@ -58,7 +58,7 @@ class Live:
             options=options,
             weights=found,
         )
-        if unseen and options.progress is not None and not _speaks(self.model):
+        if unseen and options.progress is not None and not has_port(self.model):
             options.progress.note(
                 f"{printable(self.name)}: strobe cannot fingerprint this model ({printable(unseen)}), so later calls "
                 "do "
@@ -83,7 +83,7 @@ def as_model(
 
     `weights` is the cache key, or None to digest a module's state.
     """
-    if _speaks(made):
+    if has_port(made):
         return _spoken(made, model, transform, labels)
     if is_module(made):
         return _module(made, model, transform=transform, labels=labels, kind=kind, options=options, weights=weights)
@@ -93,10 +93,6 @@ def as_model(
             f"with spec, prepare and forward, got {type(made).__name__}"
         )
     return _function(made, model, transform=transform, labels=labels, kind=kind, options=options, weights=weights or "")
-
-
-def _speaks(made: Any) -> bool:
-    return isinstance(getattr(made, "spec", None), ModelSpec) and all(hasattr(made, p) for p in ("prepare", "forward"))
 
 
 def _spoken(made: Any, model: ModelName, transform: Any, labels: Any) -> Classifier | Detector:

@@ -13,6 +13,7 @@ from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.files import sha256_of_file
 from strobe.core.late import require
 from strobe.core.parquet import read_varint
+from strobe.models.exported import Tensor
 from strobe.models.options import LoadOptions
 
 _CUDA = "CUDAExecutionProvider"
@@ -54,6 +55,17 @@ def open_session(path: Path, options: LoadOptions) -> tuple[Any, str]:
     if requested.startswith("cuda"):  # onnxruntime only warns if CUDA fails, and continues without it
         raise StrobeError(f"onnxruntime could not start CUDA for {requested}; see strobe doctor, or use <<device=cpu>>")
     return session, "cpu"
+
+
+def tensors_of(session: Any) -> tuple[list[Tensor], list[Tensor]]:
+    """Return the inputs and the outputs of a session."""
+
+    def described(one: Any) -> Tensor:
+        kind = str(one.type).removeprefix("tensor(").removesuffix(")")
+        shape = tuple(size if isinstance(size, int) else None for size in one.shape)
+        return Tensor(one.name, {"float": "float32", "double": "float64"}.get(kind, kind), shape)
+
+    return [described(one) for one in session.get_inputs()], [described(one) for one in session.get_outputs()]
 
 
 def digest_of_onnx(path: Path) -> str:

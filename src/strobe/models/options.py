@@ -105,6 +105,7 @@ class ModelSettings:
     batch_size: int | None = None
     prompt: str | None = None
     limits: Mapping[str, float] | None = None
+    model_settings: str | None = None
 
     def __post_init__(self) -> None:
         expect(self.decode in (None, "cpu", "device"), "decode", "cpu or device", self.decode)
@@ -119,8 +120,13 @@ class ModelSettings:
         return {name: value for name, value in found.items() if value is not None}
 
     def load_given(self) -> dict[str, Any]:
-        """Return the given settings that are load options."""
-        return {name: value for name, value in self.given.items() if name != "decode"}
+        """Return the given settings that are load options, by their names there. Paths are absolute.
+
+        >>> ModelSettings(model_settings="m.json").load_given()["settings"].name
+        'm.json'
+        """
+        own = {name: value for name, value in self.given.items() if name not in ("decode", "model_settings")}
+        return own if self.model_settings is None else {**own, "settings": Path(self.model_settings).absolute()}
 
     def check_applied(self, name: str, preprocessing: Mapping[str, Any]) -> None:
         """Raise ModelFailed if the model ignored its precision, because the recorded precision would be wrong."""

@@ -9,7 +9,8 @@ The factory takes no argument, or the LoadOptions (with the file after @ as `wei
 - an object with `spec`, `prepare` and `forward` as in the Classifier or Detector port. `device`, `lanes` and
   `preparation` are optional: by default it runs on the CPU, one call at a time, and does its own preprocessing.
   `prepare_input` is optional too: without it, the model gives no answers for frames that already are model inputs.
-  With `input_hw`, `input_pixels` and `input_scores` as in the Differentiable port, it can be attacked.
+  With `input_hw`, `input_pixels` and `input_scores` as in the Differentiable port, it can be attacked. An object with
+  `limits` and `ask` instead of `forward`, as in the RemoteModel port, is asked over a network.
 
 The file runs with your rights, like any script you start. Its exceptions and its calls to exit count as a failure of
 this model, reported with the line in the file. Its output goes to stderr, because stdout belongs to the command.
@@ -26,7 +27,16 @@ from strobe.core.files import sha256_of_file
 from strobe.core.labels import LabelSpace, space
 from strobe.core.ports import Classifier, Detector
 from strobe.core.records import ModelSpec
-from strobe.models.guard import FunctionClassifier, PluginObject, guarded, is_module, made_by_file, packed, probe_image
+from strobe.models.guard import (
+    FunctionClassifier,
+    PluginObject,
+    guarded,
+    is_module,
+    is_remote,
+    made_by_file,
+    packed,
+    probe_image,
+)
 from strobe.models.options import LoadOptions, ModelName, require_file
 from strobe.models.own_files import watching
 from strobe.models.plan import ImagePlan
@@ -50,14 +60,16 @@ def load(model: ModelName, options: LoadOptions) -> Classifier | Detector:
             product = _network(parts, model, options)
     elif is_function:
         product = FunctionClassifier(product[0], _spec(model, path, product[1], options))
-    elif not all(hasattr(product, part) for part in ("spec", "prepare", "forward")):
+    elif not (
+        hasattr(product, "spec") and hasattr(product, "prepare") and (hasattr(product, "forward") or is_remote(product))
+    ):
         raise ModelFailed(
             f"{name}: returned {type(product).__name__}, expected (function, classes), a torch module with its "
             "transform, or an object with spec, prepare and forward; see docs/models.md"
         )
     elif not isinstance(product.spec, ModelSpec):
         raise ModelFailed(f"{name}: its `spec` is {type(product.spec).__name__}, expected strobe's ModelSpec")
-    if not network:  # a network has already run on a test image
+    if not network and not is_remote(product):  # a network has run on a test image, and a remote request costs money
         plugin.tried(lambda: product.forward([product.prepare(probe_image())]))
     spec = _keyed(product.spec, plugin, is_function=is_function)
     return guarded(product, path, spec)
@@ -88,6 +100,7 @@ def _keyed(spec: ModelSpec, plugin: PluginObject, *, is_function: bool) -> Model
             "image_size": options.image_size,
             "precision": None if options.precision == "auto" else options.precision,
             "pretrained": None if options.pretrained else False,
+            "prompt": options.prompt,
             "settings": sha256_of_file(require_file(options.settings, what=spec.name)) if options.settings else None,
             "weights": sha256_of_file(options.weights) if options.weights else None,
         }
@@ -125,7 +138,7 @@ PROVIDER = Provider(
     what="your own model, from a Python file",
     example="py:mine.py:make",
     extra="models",
-    settings=TORCH_SETTINGS,
+    settings=(*TORCH_SETTINGS, "prompt", "limits"),
     model_settings=True,
     is_file=True,
     runs_code=True,

@@ -19,7 +19,7 @@ TORCH_SETTINGS = ("precision", "backend", "compile", "decode", "image_size", "ba
 FILE_SETTINGS = ("decode", "image_size", "batch_size")
 """The settings that a row of a model list may have for a network that was exported to a file."""
 
-SETTINGS = (*TORCH_SETTINGS, "prompt", "limits")
+SETTINGS = (*TORCH_SETTINGS, "prompt", "limits", "model_settings")
 """Every setting that a row of a model list may have."""
 
 
@@ -31,10 +31,10 @@ class Provider:
     name on PyPI if that differs, `also` further packages with their purpose, `extra` strobe's extra that installs them.
 
     `names` lists its models. `bundled` are models written without a provider. `settings` are the keys of a model list
-    that it accepts. `model_settings`: it reads the file of `--model-settings`. `is_file`: the name may be a file or a
-    folder. `address`: the part after @ may be an address. `runs_code`: loading a model runs a file's code. `downloads`:
-    weights may come from the network. `gradients`: its classifiers have gradients. `standard`: its models were trained
-    on ILSVRC-2012 alone, so they count for the trend.
+    that it accepts. `model_settings`: it reads the file of `--model-settings`, which a list may name too.
+    `is_file`: the name may be a file or a folder. `address`: the part after @ may be an address. `runs_code`: loading a
+    model runs a file's code. `downloads`: weights may come from the network. `gradients`: its classifiers have
+    gradients. `standard`: its models were trained on ILSVRC-2012 alone, so they count for the trend.
 
     `trains`: the weights can be trained and written to a file. `backbone` returns the name, the features and the
     tensors with a head, for a network whose head strobe cannot find. `detector` names the function that starts the
@@ -111,7 +111,9 @@ PROVIDERS = Registry(
         "onnx": "strobe.models.onnx:PROVIDER",
         "pt2": "strobe.models.pt2:PROVIDER",
         "py": "strobe.models.plugin:PROVIDER",
+        "kserve": "strobe.models.kserve:PROVIDER",
         "ultralytics": "strobe.models.detectors.ultralytics:PROVIDER",
+        "openai": "strobe.models.openai:PROVIDER",
     },
     reserved=("bundled", "live", "truth", *(form.scheme for form in FORMS)),
 )

@@ -13,7 +13,6 @@ from typing import Any
 from strobe.core.errors import MissingExtra, ModelFailed, StrobeError, UnknownName, expect, out_of_memory, printable
 from strobe.core.late import Plugin, Registry
 from strobe.core.ports import Classifier, Detector
-from strobe.core.records import ModelSpec
 from strobe.models.grammar import is_address, is_pattern, split_text
 from strobe.models.options import LoadOptions, ModelName, no_settings
 from strobe.models.providers import FORMS, PROVIDERS, Provider, bundled
@@ -127,12 +126,11 @@ def load_model(text: str, options: LoadOptions) -> Classifier | Detector:
 
 def _of_plugin(made: Any, plugin: Plugin) -> Classifier | Detector:
     """Return a model of an installed package behind the full port. The package and its version are part of its key."""
-    from strobe.models.guard import guarded
+    from strobe.models.guard import guarded, has_port
 
-    spec = getattr(made, "spec", None)
-    if not isinstance(spec, ModelSpec) or not all(hasattr(made, part) for part in ("prepare", "forward")):
+    if not has_port(made):
         raise plugin.failed(f"load() returned {type(made).__name__}, expected an object with spec, prepare and forward")
-    return guarded(made, None, replace(spec, preprocessing={**spec.preprocessing, "plugin": plugin.package}))
+    return guarded(made, None, replace(made.spec, preprocessing={**made.spec.preprocessing, "plugin": plugin.package}))
 
 
 def sendable(text: str, options: LoadOptions) -> tuple[str, LoadOptions]:

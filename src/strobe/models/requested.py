@@ -8,8 +8,19 @@ from typing import Any
 from strobe.core.answers import Answers
 from strobe.core.errors import StrobeError, expect, printable
 from strobe.core.ports import Classifier, Detector
-from strobe.models.grammar import BoxesView, CropView, View, inner_specs, split_name, view_of, with_inner
+from strobe.models.grammar import (
+    BoxesView,
+    CropView,
+    View,
+    inner_specs,
+    is_address,
+    split_name,
+    split_text,
+    view_of,
+    with_inner,
+)
 from strobe.models.options import LoadOptions, ModelSettings
+from strobe.models.providers import SETTINGS
 from strobe.models.registry import MODELS, expand, files_of, parse
 from strobe.models.testbed import Entry, entries, entry, is_testbed
 
@@ -38,6 +49,24 @@ class RequestedModel:
     def loaded(self) -> str:
         """The model string to load: its spec without the part that names its crop."""
         return self.view.classifier if isinstance(self.view, CropView) else self.spec
+
+    @property
+    def takes(self) -> tuple[str, ...]:
+        """The settings of a model list that its provider takes; every setting for a model that a program passed."""
+        if self.is_brought or isinstance(self.view, BoxesView):
+            return ()
+        if self.live is not None:
+            return SETTINGS
+        provider = MODELS.provider_of(parse(self.loaded))
+        return (*provider.settings, "model_settings") if provider.model_settings else provider.settings
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether its name has an address, so that it is asked over a network."""
+        if self.live is not None or self.is_brought or self.view is not None:
+            return False
+        at = split_text(self.spec).at
+        return at is not None and is_address(at)
 
     @property
     def is_brought(self) -> bool:
@@ -114,10 +143,7 @@ def _check_settings(one: RequestedModel, where: str) -> None:
     settings = one.settings.given
     if not settings:
         return
-    view = one.view
-    takes: tuple[str, ...] = ()
-    if not one.is_brought and not isinstance(view, BoxesView):
-        takes = MODELS.provider_of(parse(one.spec if view is None else view.classifier)).settings
+    takes = one.takes
     unknown = next((name for name in settings if name not in takes), None)
     if unknown is not None:
         able = f"it takes {', '.join(takes)}" if takes else "it takes no settings"

@@ -16,7 +16,7 @@ from strobe.models.providers import SETTINGS, bundled
 _KINDS: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("model", "name", "paper_name", "model_type", "note", "get"), (str,)),
     "standard": (bool,),
-    **dict.fromkeys(("precision", "backend", "decode", "prompt"), (str,)),
+    **dict.fromkeys(("precision", "backend", "decode", "prompt", "model_settings"), (str,)),
     "compile": (bool,),
     **dict.fromkeys(("image_size", "batch_size"), (int,)),
     "limits": (dict,),

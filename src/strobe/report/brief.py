@@ -8,7 +8,7 @@ from strobe.core.tasks import Task
 from strobe.report.drawing import Figure
 from strobe.report.headline import HeadlineTable, few_videos, headline
 from strobe.report.view import View
-from strobe.report.wording import better_first, is_known, is_sure, percent
+from strobe.report.wording import better_first, is_known, is_sure, percent, some
 
 MOST_MODELS = 8
 """The largest number of models in the brief's table. The appendix has all of them."""
@@ -73,11 +73,18 @@ def _which_model(view: View) -> str:
     rows = [row for row in view.results.comparison if row.metric in metrics]
     if not rows:
         return ""
-    best = view.ranked[0] if view.ranked else None
     sure = [better_first(row) for row in rows if is_sure(row)]
-    if first := next((row for row in sure if best is None or row.a == best), None):
-        return f"Prefer {printable(first.a)}. {view.words.say(first.sentence, names=(first.a, first.b))}"
-    return "Do not choose between these models by robustness: no difference between them is significant."
+    if not sure:
+        return "Do not choose between these models by robustness: no difference between them is significant."
+    best = view.ranked[0] if view.ranked else sure[0].a
+    order = {name: place for place, name in enumerate(view.ranked)}
+    beaten = sorted((row for row in sure if row.a == best), key=lambda row: order.get(row.b, 0))
+    equal = [row.b if row.a == best else row.a for row in rows if best in (row.a, row.b) and not is_sure(row)]
+    if equal or not beaten:
+        rest = " Exclude the others." if beaten else ""
+        names = some([printable(name) for name in [best, *sorted(equal, key=lambda name: order.get(name, 0))]], 3)
+        return f"Choose between {names}: none is significantly worse than {printable(best)}.{rest}"
+    return f"Prefer {printable(best)}. {view.words.say(beaten[0].sentence, names=(best, beaten[0].b))}"
 
 
 def _smoothing(view: View) -> str:

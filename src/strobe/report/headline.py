@@ -314,7 +314,7 @@ def headline_lines(results: Results) -> list[Lines]:
             continue
         named = measures(view, task)
         full = named[:1] if view.words.is_still else named if view.variants else named[:_BRIEF]
-        brief = [one for one in named if one.name in ("flip_rate", "coverage") and one not in full]
+        brief = [one for one in named if one.brief and one not in full]
         columns = ["model", *(one.name for one in (*full, *brief)), "unscored" if view.variants else "unscored sets"]
         rows = [
             [

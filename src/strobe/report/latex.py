@@ -83,12 +83,15 @@ def latex_tables(results: Results) -> str:
             tables.append(_table(view, str(task), made.caption, made.columns, models, metric))
     if (flicker := results.flicker) is not None and flicker.models:
         caption = f"Flicker without labels: {flicker.n_sets} sets from {flicker.n_videos} videos."
-        tables.append(_table(view, "flicker", caption, FLICKER, flicker.models, "flicker"))
+        own = flicker.models.values()
+        columns = [one for one in FLICKER if not one.seldom or any(one.of(model).value is not None for model in own)]
+        tables.append(_table(view, "flicker", caption, columns, flicker.models, "flicker"))
     if not tables:
         raise StrobeError("these results have no model, so there is no table; run strobe eval with a model first")
-    packages = "booktabs and longtable" if any("longtable" in table for table in tables) else "booktabs"
+    is_long = any("longtable" in table for table in tables)
+    packages = "packages booktabs and longtable, and one-column pages (\\onecolumn)" if is_long else "package booktabs"
     about = f"% Made by strobe {installed_version() or ''} for the dataset {escaped(results.dataset.name)}\n"
-    return f"{about}% (digest {escaped(results.dataset.digest)}). Needs the package {packages}.\n" + "\n".join(tables)
+    return f"{about}% (digest {escaped(results.dataset.digest)}). Needs the {packages}.\n" + "\n".join(tables)
 
 
 def _table(
@@ -115,8 +118,9 @@ def _table(
     spec = "l" + "r" * len(columns)
     if len(models) > LONG:
         top = ["    \\toprule", head, "    \\midrule", "    \\endhead", "    \\bottomrule", "    \\endfoot"]
-        lines = [f"\\begin{{longtable}}{{{spec}}}", f"    \\caption{{{text}}}", f"    {label} \\\\", *top, *rows]
-        return "\n".join([*lines, "\\end{longtable}", ""])
+        begin = ["\\begingroup\\small\\setlength{\\tabcolsep}{4pt}", f"\\begin{{longtable}}{{{spec}}}"]
+        lines = [*begin, f"    \\caption{{{text}}}", f"    {label} \\\\", *top, *rows]
+        return "\n".join([*lines, "\\end{longtable}", "\\endgroup", ""])
     lines = [
         "\\begin{table*}",
         "  \\centering\\small\\setlength{\\tabcolsep}{4pt}",

@@ -128,8 +128,8 @@ def write_report(
                 figure_names.add(figure.name)
                 advance(1)
         _remove_stale(run / "figures", figure_names)
-    k = results.dataset.k
-    if k < overall(dataset).info.k:  # the score's k is smaller than the data's, so frames beyond it are in no set
+    k, merged = results.dataset.k, dataset if dataset.variants is None else overall(dataset)
+    if k < merged.info.k:  # the score's k is smaller than the data's, so frames beyond it are in no set
         dataset = dataset.keep_rows(dataset.row_levels() <= k)
     page = PageInput(
         view=view, dataset=dataset, all_sets=all_sets or dataset, source=source, answers=answers, figures=figures

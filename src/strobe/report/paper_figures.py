@@ -17,6 +17,8 @@ from strobe.report.view import View, in_short_names
 
 _WIDE, _NARROW = 7.4, 3.9
 """The widths in inches that the heights of a figure belong to, as on the page."""
+_TALLEST = 1.8
+"""The largest height of a figure, as a multiple of its width. Its caption must fit on the same page."""
 _FROM_WIDE = 5.0
 """The width in inches from which a figure is drawn in its wide form."""
 
@@ -62,11 +64,8 @@ def paper_figures(results: Results, style: PaperStyle) -> Iterator[PaperFigure]:
             for name, one in _contents(spec, view):
                 if one.paint is not None and name not in drawn:
                     drawn.add(name)
-                    about = (
-                        f"{spec.title} {one.choice + ': ' if one.choice else ''}{one.sentence} {one.how} {view.size}."
-                    )
                     pdf, svg = _drawn(name, one.paint, one.inches, style)
-                    yield PaperFigure(name=name, caption=" ".join(about.split()), pdf=pdf, svg=svg)
+                    yield PaperFigure(name=name, caption=_caption(spec, one, view), pdf=pdf, svg=svg)
     if not drawn:
         raise StrobeError("these results have no figure; run strobe eval with a model first")
 
@@ -100,7 +99,7 @@ def _drawn(name: str, paint: Paint, inches: tuple[float, float], style: PaperSty
     """Return a figure as PDF and as SVG. Text is outlines in the SVG, so it needs no font."""
     figures = require("matplotlib.figure", what="drawing figures", extra="report")
     is_narrow = style.width < _FROM_WIDE
-    shape = inches[1] / _NARROW if is_narrow else inches[0] / _WIDE
+    shape = min(_TALLEST, inches[1] / _NARROW if is_narrow else inches[0] / _WIDE)
     with look(style.size) as matplotlib:
         settings = {"font.family": style.font, "pdf.fonttype": 42, "svg.fonttype": "path", "svg.hashsalt": name}
         matplotlib.rcParams.update(settings)

@@ -8,12 +8,14 @@ docs/plugins.md has an example. `STUDIES` lists the studies; installed packages 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from strobe.analyses.model_results import ModelResult
 from strobe.core.answers import Answers
 from strobe.core.dataset import Dataset
+from strobe.core.errors import StrobeError
 from strobe.core.late import Registry
 from strobe.core.ports import FrameSource
 from strobe.core.tasks import Task
@@ -73,13 +75,20 @@ class Study:
 
     name: ClassVar[str]
     task: ClassVar[Task | None] = None
-    """The task whose models this study scores, or None if the study only adds to the results of other studies."""
+    """The task whose models this study scores, or None if the study only adds to the results of other studies.
+
+    In a run without models of this task, the study scores nothing.
+    """
     decides: ClassVar[int] = 0
     """The precedence: the study with the highest number gives the page's title, first sentence and terms."""
     tables: "ClassVar[Mapping[str, Callable[[View], Table]]]" = MappingProxyType({})
     """The tables by the name of their file. A table without rows is not written."""
     drawings: "ClassVar[Sequence[FigureSpec]]" = ()
     """All figures that the study can draw. Files of figures that a later report does not draw are removed."""
+    needs_to_score: ClassVar[tuple[str, ...]] = ()
+    """Attributes of `Scoring`, such as "dataset.variants". If all of them are empty, `collector` is not called."""
+    needs_to_show: ClassVar[tuple[str, ...]] = ()
+    """Attributes of `View`, such as "results.people". If all of them are empty, no method gets the view."""
 
     def applies(self, view: View) -> bool:
         """Return whether the study has anything to show for these results. If not, no other method gets the view."""
@@ -141,6 +150,7 @@ STUDIES: Registry[Study] = Registry(
         "temporal": "strobe.studies.temporal.study:TEMPORAL",
         "unlabelled": "strobe.studies.unlabelled.study:UNLABELLED",
         "detection": "strobe.studies.detection.study:DETECTION",
+        "noise": "strobe.studies.noise.study:NOISE",
         "trainings": "strobe.studies.trainings.study:TRAININGS",
         "review": "strobe.studies.review.study:REVIEW",
         "stills": "strobe.studies.stills.study:STILLS",
@@ -148,6 +158,7 @@ STUDIES: Registry[Study] = Registry(
         "background": "strobe.studies.background.study:BACKGROUND",
         "variants": "strobe.studies.variants.study:VARIANTS",
         "people": "strobe.studies.people.study:PEOPLE",
+        "remote": "strobe.studies.remote.study:REMOTE",
     },
 )
 """Every study by name, in the order in which the terminal and the page show them."""
@@ -159,9 +170,24 @@ def studies() -> tuple[Study, ...]:
     return tuple(STUDIES.working().values())
 
 
+def scoring_studies(scoring: "Scoring") -> "list[tuple[Study, Collector]]":
+    """Return the studies that score these models on this dataset, each with its collector."""
+    able = [study for study in studies() if study.task in (None, *scoring.tasks)]
+    made = [(study, study.collector(scoring)) for study in able if _has(study, scoring, study.needs_to_score)]
+    return [(study, collector) for study, collector in made if collector is not None]
+
+
 def applying(view: View) -> list[Study]:
     """Return the studies that apply to these results."""
-    return [study for study in studies() if study.applies(view)]
+    return [study for study in studies() if _has(study, view, study.needs_to_show) and study.applies(view)]
+
+
+def _has(study: Study, of: "Scoring | View", needs: Sequence[str]) -> bool:
+    """Return whether one of the needed attributes is not empty, or whether a study needs none."""
+    try:
+        return not needs or any(attrgetter(path)(of) for path in needs)
+    except AttributeError as error:
+        raise StrobeError(f"study {study.name}: it needs an attribute that does not exist; {error}") from error
 
 
 def decided(view: View, ask: Callable[[Study], T | None]) -> T | None:

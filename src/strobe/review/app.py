@@ -259,6 +259,8 @@ def _add_admin(app: FastAPI, server: Service) -> None:
         if person.role == "annotator" and not server.access.is_open:
             raise HTTPException(403, "only observers and the lead of this review can open this page")
         may_run = person.role == "admin" or (server.access.is_open and person.role == "annotator")
+        # Only the lead sees what each person answered.
+        hidden = () if may_run else ("disagreements",)
         return {
             "may_run": may_run,
             "dataset": server.dataset.name,
@@ -267,7 +269,7 @@ def _add_admin(app: FastAPI, server: Service) -> None:
             "settings": encode(server.store.settings),
             "people": [asdict(one) for one in await server.call(people.all)],
             "progress": await server.progress(person.name),
-            "summary": await server.summary(),
+            "summary": {name: part for name, part in (await server.summary()).items() if name not in hidden},
         }
 
     @app.post("/api/admin/invite")

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from strobe.core.errors import StrobeError
 
@@ -135,8 +135,8 @@ _SERIAL = {
 
 def migrate(connection: Connection, migrations: Mapping[int, tuple[str, ...]] = MIGRATIONS) -> int:
     """Migrate the database to the newest version and return the version. A newer database is refused."""
-    connection.execute(text("CREATE TABLE IF NOT EXISTS schema_version (version INTEGER PRIMARY KEY)"))
-    have = connection.execute(text("SELECT max(version) FROM schema_version")).scalar() or 0
+    connection.exec_driver_sql("CREATE TABLE IF NOT EXISTS schema_version (version INTEGER PRIMARY KEY)")
+    have = connection.exec_driver_sql("SELECT max(version) FROM schema_version").scalar() or 0
     newest = max(migrations)
     if have > newest:
         raise StrobeError(
@@ -144,6 +144,6 @@ def migrate(connection: Connection, migrations: Mapping[int, tuple[str, ...]] = 
         )
     for version in range(have + 1, newest + 1):
         for statement in migrations[version]:
-            connection.execute(text(statement.replace("{serial}", _SERIAL[connection.dialect.name])))
-        connection.execute(text("INSERT INTO schema_version (version) VALUES (:version)"), {"version": version})
+            connection.exec_driver_sql(statement.replace("{serial}", _SERIAL[connection.dialect.name]))
+        connection.exec_driver_sql(f"INSERT INTO schema_version (version) VALUES ({version})")
     return newest

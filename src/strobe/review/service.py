@@ -18,6 +18,7 @@ from strobe.core.dataset import Dataset
 from strobe.core.ports import FrameSource
 from strobe.review import leases, queue
 from strobe.review.attempts import Attempts
+from strobe.review.disagreements import answers_over_time, disagreements
 from strobe.review.guard import ServerAddress
 from strobe.review.log import Conflict
 from strobe.review.people import People, Person
@@ -178,7 +179,12 @@ class Service:
         return figures or await self.aside(lambda: self.store.question.summarise(self.dataset, (), None))
 
     def _summarised(self) -> dict[str, Any]:
-        return self.store.question.summarise(self.dataset, list(self.store.all()), self.store.conduct())
+        answers, agree = list(self.store.all()), self.store.settings.agree
+        return {
+            **self.store.question.summarise(self.dataset, answers, self.store.conduct()),
+            "over_time": answers_over_time(answers),
+            "disagreements": disagreements(answers, self.places, self.pictures, agree=agree),
+        }
 
     async def claim(self, name: str, *, tab: str, want: int) -> list[dict[str, Any]]:
         """Assign tasks to one annotator and return their cards."""

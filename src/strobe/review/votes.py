@@ -186,12 +186,15 @@ def csv_rows(path: Path, columns: Sequence[str], *, wanted: Sequence[str]) -> It
 
 
 def picture_rows(
-    path: Path, columns: Sequence[str], places: NameLookup, asked: Collection[str]
+    path: Path, columns: Sequence[str], places: NameLookup, asked: Collection[str], *, wanted: str = "label"
 ) -> Iterator[tuple[int, dict[str, str], int | None]]:
-    """Yield each line of a .csv file about images: its number, its values, and its frame's row if in `asked`."""
+    """Yield each line of a .csv file about images: its number, its values, and its frame's row if in `asked`.
+
+    Every line has a frame and the column `wanted`.
+    """
     if path.suffix.lower() != ".csv":
         raise StrobeError(f"{printable(path)}: expected a .csv file with the columns {', '.join(columns)}")
-    for place, row in csv_rows(path, columns, wanted=("label",)):
+    for place, row in csv_rows(path, columns, wanted=(wanted,)):
         if "frame" not in row and "frame_id" not in row:
             hint = f"columns: {', '.join(columns)}"
             raise InvalidFile(path, "the column frame is missing", where="line 1", hint=hint)

@@ -8,7 +8,7 @@ import os
 import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Literal, cast
 
@@ -188,11 +188,13 @@ def _class_shard(answers: Answers, rows: Rows) -> Columns:
     scores = class_answers.scores[rows].astype(np.float32)
     # Write NaN, because pyarrow before 25 cannot write null fixed-size lists, and before 26 cannot read them.
     scores[bad] = np.nan
+    said = [class_answers.said.get(row) for row in rows.tolist()] if class_answers.said else []
     return {
         "scores": pa.FixedSizeListArray.from_arrays(pa.array(scores.ravel()), scores.shape[1]),
         "raw_label": pa.array(class_answers.own_label[rows].astype(np.int32), mask=bad),
         "raw_confidence": pa.array(class_answers.own_confidence[rows].astype(np.float32), mask=bad),
         "error": _reasons(answers, rows),
+        **({"said": pa.array(said, pa.string())} if any(one is not None for one in said) else {}),
     }
 
 
@@ -205,8 +207,12 @@ def _classes_of_shards(shape: AnswerShape, pieces: Iterable[TablePart]) -> Answe
     scores = scores_of(n, shape.n_classes)
     own_label, own_confidence = np.full(n, -1, dtype=np.int32), np.full(n, np.nan, dtype=np.float32)
     seen, outside = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
+    said: dict[int, str] = {}
     for piece in pieces:
         good = piece.places >= 0
+        if "said" in piece.table.column_names:
+            texts = zip(piece.places.tolist(), piece.table.column("said").to_pylist(), strict=True)
+            said |= {place: str(text) for place, text in texts if place >= 0 and text is not None}
         if shape.reasons:
             good &= ~np.isin(piece.places, list(shape.reasons))
         matrix, empty = _matrix(piece, "scores", shape.n_classes), _without(piece, "raw_label")
@@ -220,7 +226,7 @@ def _classes_of_shards(shape: AnswerShape, pieces: Iterable[TablePart]) -> Answe
         own_label[rows] = _numbers(piece, "raw_label", good)
         own_confidence[rows] = _numbers(piece, "raw_confidence", good)
         seen[rows] = True
-    return ClassAnswers.from_scores(
+    answers = ClassAnswers.from_scores(
         shape.model,
         scores,
         kind=cast("Literal['logits', 'probabilities']", shape.kind),
@@ -230,6 +236,7 @@ def _classes_of_shards(shape: AnswerShape, pieces: Iterable[TablePart]) -> Answe
         own_confidence=own_confidence,
         reasons=shape.reasons,
     )
+    return replace(answers, said=said) if said else answers
 
 
 def _without(piece: TablePart, name: str) -> NDArray[np.bool_]:

@@ -14,7 +14,8 @@ from strobe.core.files import matching, regular, sha256_of_file
 from strobe.core.parquet import arrow_of
 from strobe.core.tasks import Task
 from strobe.store.answer_tables import BROUGHT, AnswerShape, TablePart, read_columns, write_columns
-from strobe.store.shards import FrameNames, plain_name
+from strobe.store.frame_names import FrameNames
+from strobe.store.shards import plain_name
 
 Absent = Literal["error", "empty", "unscored"]
 """How a frame without rows is treated: as an error, as a frame without detections, or as not processed."""

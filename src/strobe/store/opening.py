@@ -49,7 +49,8 @@ class Opened:
         Sets that people named have these names as labels. If there are votes, only sets that review kept are scored.
         Without a file, the subset of `run` is used. `ALL` instead of a file selects every video.
         """
-        candidates = dataset = with_names(folder.read(path))
+        candidates = folder.read(path)
+        candidates = dataset = with_names(candidates) if candidates.names else candidates
         if subset is not None:
             part = _read_subset(subset, candidates)
         else:

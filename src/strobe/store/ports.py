@@ -9,10 +9,14 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from strobe.core.answers import Answers
 from strobe.core.dataset import Dataset
 from strobe.core.locks import Lock
 from strobe.core.ports import AnswerStore, FrameSource
+from strobe.core.remote import Usage
 
 
 class Media(FrameSource, Protocol):
@@ -40,6 +44,15 @@ class Shards(AnswerStore, Protocol):
 
     def read(self, *, kind: str = "logits") -> Answers:
         """Return all stored answers, aligned with the frames of the dataset. `kind` is the type of the scores."""
+
+    def append(self, rows: NDArray[np.int64], answers: Answers | None, used: Usage, *, device: str = "") -> None:
+        """Store answers as they come, with what their requests used. They survive a kill."""
+
+    def fold(self) -> None:
+        """Write the answers that were stored as they came as a shard."""
+
+    def spent(self) -> Usage:
+        """Return what the requests for the stored answers used."""
 
 
 class Commit(Protocol):

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +23,17 @@ from strobe.core.errors import CannotWrite, InvalidFile, StrobeError, expect, in
 from strobe.core.files import inside, json_text, make_folder, read_json, sha256_of_file, write_json
 from strobe.core.late import installed_version
 from strobe.core.locks import Lock, writing
+from strobe.core.remote import Usage
 from strobe.core.swaps import settle, swapping
 from strobe.core.tasks import Task
 from strobe.store.brought import brought_files, read_brought
-from strobe.store.shards import FRAMES, FrameNames, ModelShards, facts_of, keep_frames, shard_models
+from strobe.store.frame_names import FRAMES, FrameNames, keep_frames
+from strobe.store.shards import ModelShards, facts_of, shard_models
 
 SCHEMA = 1
 
-_HELD = ("predictions/*/*.parquet", "external/*.parquet")
+HELD = ("predictions/*/*.parquet", "predictions/*/*.journal", "external/*.parquet")
+"""The files of a run that have predictions."""
 _PACKAGES = ("numpy", "scipy", "pyarrow", "pillow", "av", "torch", "torchvision", "timm", "transformers", "onnxruntime")
 
 
@@ -113,8 +117,7 @@ class StoredModel:
                 f"predictions in {printable(self.run)} were made; run the same predict command again"
             )
         else:
-            shards = ModelShards.held(self.run, self.name, frames=self.frames, n_classes=len(space))
-            answers = shards.read(kind=str(self.facts["kind"]), every_box=every_box)
+            answers = self._store().read(kind=str(self.facts["kind"]), every_box=every_box)
         if isinstance(answers, ClassAnswers) and self.facts.get("stopped_early"):
             return self._stopped(answers)
         needed = np.zeros(len(self.frames), dtype=bool)
@@ -128,6 +131,32 @@ class StoredModel:
             f"{printable(self.frames.key(int(undone[0])))}; {way_out}, or score the available ones with "
             "<<allow_missing=True>>"
         )
+
+    def repeats(self) -> Iterator[Answers]:
+        """Yield the second answers, the third and so on, if strobe asked the model several times (`--repeat`).
+
+        Frames that were not asked again have no answer.
+        """
+        if self.file is None and self.facts["label_space"] == self.dataset.info.label_space.digest:
+            for store in self._further_stores():
+                yield store.read(kind=str(self.facts["kind"]))
+
+    def _further_stores(self) -> Iterator[ModelShards]:
+        first = self._store()
+        for number in count(2):
+            if (store := first.again(number)).is_empty:
+                return
+            yield store
+
+    def _store(self) -> ModelShards:
+        n_classes = len(self.dataset.info.label_space)
+        return ModelShards.held(self.run, self.name, frames=self.frames, n_classes=n_classes)
+
+    def spent(self) -> Usage:
+        """Return what the requests for all answers used, if the model is behind an address."""
+        if self.file is not None or not self.facts.get("remote"):
+            return Usage()
+        return sum((store.spent() for store in (self._store(), *self._further_stores())), Usage())
 
     def _stopped(self, answers: ClassAnswers) -> ClassAnswers:
         skipped = np.where(answers.state == State.MISSING, State.SKIPPED, answers.state).astype(np.uint8)
@@ -390,7 +419,7 @@ class Run:
             try:
                 yield held
             finally:
-                if is_new and not any(path for place in _HELD for path in self.path.glob(place)):
+                if is_new and not any(path for place in HELD for path in self.path.glob(place)):
                     for made in ("predictions", FRAMES):
                         shutil.rmtree(self.path / made, ignore_errors=True)
                     (self.path / "run.json").unlink(missing_ok=True)

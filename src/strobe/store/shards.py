@@ -4,10 +4,13 @@
     predictions/<model>/model.json               the facts that predictions depend on, and their key
     predictions/<model>/model-<key>.json         the same for an earlier checkpoint of this name
     predictions/<model>/<key>-<first>-<last>.<digest>.parquet
+    predictions/<model>/<key>.journal            answers of a remote model, until they become a shard
 
 The key is a digest of everything that can change a prediction, including the dataset's frames. Shards with another key
 stay in the folder but are not read. If only the frames differ, answers to unchanged frames are used: a run stays valid
 if its dataset grows or frames are replaced.
+
+Answers 2 to N of a model that is asked N times (`--repeat`) have the key of the model with the fact `repeat`.
 
 The digest covers the shard's content and is checked on every read. Older shards without a digest are given a digest
 when their model is next run. model.json includes a digest of its own content.
@@ -17,22 +20,21 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
+from contextlib import suppress
+from copy import copy
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from strobe.core.answers import Answers
-from strobe.core.arrays import blocks
-from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.files import inside, matching, read_json, replacing, sha256_of_file, write_json
-from strobe.core.parquet import arrow_of, numbers_of
-from strobe.core.records import frame_id
-from strobe.core.tables import recipe_of
+from strobe.core.parquet import numbers_of
+from strobe.core.remote import Usage
 from strobe.core.tasks import Task
 from strobe.store.answer_tables import (
     SHARDS,
@@ -42,95 +44,9 @@ from strobe.store.answer_tables import (
     TablePart,
     parquet_of,
     read_columns,
-    write_columns,
 )
-
-FRAMES = "frames"
-_PIXEL_DIGITS = 16
-"""The number of stored digits of a frame's SHA-256, which is enough to detect a replaced frame."""
-
-
-class FrameNames:
-    """A dataset's frames, by their ids in stored answers.
-
-    The record also has the ids of the frames that have not changed since earlier states of the dataset.
-    """
-
-    def __init__(self, dataset: Dataset, run: Path | None = None) -> None:
-        self._dataset = dataset
-        self.digest = dataset.frames_digest()
-        self.earlier = {} if run is None else self._earlier(run)
-
-    def __len__(self) -> int:
-        return len(self._dataset.frames)
-
-    @cached_property
-    def _row(self) -> Mapping[str, int]:
-        return {name: row for row, name in enumerate(self._dataset.frame_ids())}
-
-    def ids(self, rows: Rows | range) -> list[str]:
-        """Return the ids of these frames."""
-        dataset, chosen = self._dataset, np.asarray(rows)
-        videos, index = dataset.videos.video_id[dataset.frames.video[chosen]], dataset.frames.index[chosen]
-        return list(map(frame_id, videos.tolist(), index.tolist()))
-
-    def key(self, row: int) -> str:
-        """Return the frame's name in its source, for messages."""
-        return str(self._dataset.frames.key[row])
-
-    def _earlier(self, run: Path) -> Mapping[str, frozenset[str]]:
-        """The ids whose pixels are unchanged, for every earlier state of the dataset in this run."""
-        unchanged: dict[str, frozenset[str]] = {}
-        others = [path for path in matching(run, f"{FRAMES}/*.parquet") if path.stem != self.digest]
-        now = set(zip(self._dataset.frame_ids(), pixels_of(self._dataset), strict=True)) if others else set()
-        for path in others:
-            table = read_columns(path, ["frame_id", "pixels"], hint="remove it")
-            held = zip(table.column("frame_id").to_pylist(), table.column("pixels").to_pylist(), strict=True)
-            unchanged[path.stem] = frozenset(name for name, pixel in now.intersection(held))
-        return unchanged
-
-    def places(self, table: pa.Table, digest: str, *, near: int = 0) -> Rows:
-        """Return the row of each answer in a table for the frames of `digest`.
-
-        It is −1 if the frame was removed or replaced.
-
-        `near` is a guess at the row of the first answer. Answers are mostly in frame order, in which case no lookup is
-        needed.
-        """
-        ids = table.column("frame_id")
-        if digest == self.digest and near + len(ids) <= len(self):
-            rows = range(near, near + len(ids))
-            if len(ids) and pa.chunked_array([arrow_of(pa, self.ids(rows))]).equals(ids):
-                return np.arange(near, near + len(ids), dtype=np.int64)
-        same = self._row if digest == self.digest else self.earlier.get(digest, frozenset())
-        return np.array([self._row.get(name, -1) if name in same else -1 for name in ids.to_pylist()], dtype=np.int64)
-
-
-def pixels_of(dataset: Dataset, rows: slice = slice(None)) -> list[str]:
-    """Return a text per frame that identifies the pixels that a model gets: the file's digest, and how it is read."""
-    columns = (getattr(dataset.frames, name)[rows].tolist() for name in ("sha256", "as_input", "recipe"))
-    marks = zip(*columns, strict=True)
-    return [
-        sha[:_PIXEL_DIGITS]
-        + (f" {int(as_input)} {json.dumps(recipe_of(recipe), sort_keys=True)}" if as_input or recipe else "")
-        for sha, as_input, recipe in marks
-    ]
-
-
-def keep_frames(folder: Path, dataset: Dataset, *, run: Path) -> None:
-    """Store the dataset's current frames in `folder`, unless the run already has them."""
-    name = f"{dataset.frames_digest()}.parquet"
-    if not (run / FRAMES / name).is_file():
-        parts = [
-            (arrow_of(pa, dataset.frame_ids(rows)), arrow_of(pa, pixels_of(dataset, rows)))
-            for rows in blocks(len(dataset.frames))
-        ]
-        columns = {
-            name: pa.chunked_array(part, pa.string())
-            for name, part in zip(("frame_id", "pixels"), zip(*parts, strict=True), strict=True)
-        }
-        write_columns(folder / FRAMES / name, columns, {"schema": "1"})
-
+from strobe.store.frame_names import FrameNames
+from strobe.store.journal import SUFFIX, Journal, JournalContent, damaged_lines, read_journal, spent_of, spent_text
 
 SCHEMA = 1
 KEY_FACTS = ("weights", "preprocessing", "kind", "projection", "merge", "decode")
@@ -144,6 +60,8 @@ If one changes, it is a different model with the same name.
 _TEXTS = ("name", "key", "task", "label_space", "kind", "weights")
 _AGAIN = "remove it and run predict again"
 _DIGITS = 16
+_FOLD_ROWS = 4096
+"""The number of frames after which a journal becomes a shard."""
 _DIGEST = re.compile(rf"\.([0-9a-f]{{{_DIGITS}}})\.parquet")
 """The digest at the end of a shard's name."""
 _EVERY_BOX = "every"
@@ -247,6 +165,7 @@ class ModelShards:
         self.key = self._key(frames.digest)
         self._note = note
         self._checked: set[str] = set()
+        self._journal: Journal | None = None
 
     def _key(self, frames_digest: str) -> str:
         return prediction_key({**self._held, "frames_digest": frames_digest})
@@ -257,6 +176,18 @@ class ModelShards:
         facts = facts_of(run, name)
         made = {**facts, "kind": facts["spec"]["kind"]}  # the type of the model's output, not of the stored scores
         return cls(run, name, facts=made, frames=frames, task=Task(facts["task"]), n_classes=n_classes)
+
+    def again(self, repeat: int) -> "ModelShards":
+        """Return the store of the second, third, … answers, for frames that are asked several times."""
+        other = copy(self)
+        other._held = {**self._held, "repeat": repeat}
+        other.key, other._journal = other._key(self._frames.digest), None
+        return other
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are no answers to the dataset's frames."""
+        return next(self._shards(), None) is None and next(self._journals(), None) is None
 
     def describe(self, facts: Mapping[str, Any]) -> str | None:
         """Write model.json.
@@ -293,10 +224,11 @@ class ModelShards:
 
         Unreadable frames count as answered, so that they are not retried on every run. With `retry_errors`, they are
         first removed from their shards. A damaged shard is removed and predicted again. A shard without a digest is
-        given a digest. A frame in two shards is an error.
+        given a digest. A frame in two shards is an error. Journals become shards.
         """
         done = np.zeros(len(self._frames), dtype=bool)
         n_errors = 0
+        self.fold()
         for left in self.folder.glob(".*.tmp"):
             left.unlink(
                 missing_ok=True
@@ -365,6 +297,72 @@ class ModelShards:
         on = {"device": device} if device else {}
         return _put(path, ids | held, {"key": self.key, "schema": str(SCHEMA), **self._said, **on})
 
+    def append(self, rows: Rows, answers: Answers | None, used: Usage, *, device: str = "") -> None:
+        """Add the answers to these frames to the journal, with what their requests used. They survive a kill.
+
+        Without answers, only the usage is added. After some thousand frames, the journal becomes a shard.
+        """
+        if self._journal is None:
+            self._journal = Journal(inside(self.folder, f"{self.key}{SUFFIX}"))
+        on = {"device": device} if device else {}
+        held: Columns = {"frame_id": pa.array([] if answers is None else self._frames.ids(rows), pa.string())}
+        if answers is not None:
+            held |= SHARDS[self.task].columns(answers, np.arange(len(rows)))
+        self._journal.add(held, {"key": self.key, "schema": str(SCHEMA), **self._said, **on}, used)
+        if self._journal.n_rows >= _FOLD_ROWS:
+            self.fold()
+
+    def _journals(self) -> Iterator[tuple[Path, str]]:
+        """Yield the journals of this model, each with its frames' digest."""
+        for digest in (self._frames.digest, *self._frames.earlier):
+            path = inside(self.folder, f"{self._key(digest)}{SUFFIX}")
+            if path.is_file():
+                yield path, digest
+
+    def fold(self) -> None:
+        """Write the answers of each journal as a shard and remove the journal.
+
+        A kill between these two steps does no harm: answers that a shard already has are not written again. A damaged
+        line is reported, and its frames are asked again.
+        """
+        open_one, self._journal = self._journal, None
+        known = {} if open_one is None else {open_one.path: open_one.close()}
+        for path, digest in self._journals():
+            content = known.get(path) or read_journal(path)
+            if content.damaged and self._note is not None:
+                self._note(
+                    f"{printable(self.name)}: {path.name} was damaged ({damaged_lines(content)}); the frames are "
+                    "asked again"
+                )
+            self._write_journal(content, digest)
+            path.unlink(missing_ok=True)
+
+    def _write_journal(self, content: JournalContent, digest: str) -> None:
+        """Write the frames of a journal that are in no shard as a shard, in the order of the frames."""
+        key, known = self._key(digest), set()
+        for path in matching(self.folder, f"{key}-*.parquet"):
+            with suppress(InvalidFile):  # `stored` removes a damaged shard, and its frames are asked again
+                known.update(self._table(path, ["frame_id"]).column("frame_id").to_pylist())
+        if content.table is None:
+            return
+        names = content.table.column("frame_id").to_pylist()
+        first = {name: place for place, name in reversed(list(enumerate(names))) if name not in known}
+        if not first:
+            return
+        table = content.table.take(sorted(first.values()))
+        places = self._frames.places(table, digest)
+        order = np.argsort(places, kind="stable")
+        table, places = table.take(order), np.maximum(places[order], 0)
+        said = {name.decode().removeprefix("strobe."): text.decode() for name, text in table.schema.metadata.items()}
+        columns = dict(zip(table.column_names, table.columns, strict=True))
+        path = self.folder / f"{key}-{int(places[0]):08d}-{int(places[-1]):08d}.parquet"
+        _put(path, columns, said | {"spent": spent_text(content.used)})
+
+    def spent(self) -> Usage:
+        """Return what the requests for the stored answers used."""
+        shards = [spent_of(pq.read_schema(path).metadata) for path, _ in self._shards()]
+        return sum((read_journal(path).used for path, _ in self._journals()), sum(shards, Usage()))
+
     def read(self, *, kind: str = "logits", every_box: bool = False) -> Answers:
         """Merge all shards. Raise an error if a frame occurs twice. `kind` is the type of the scores.
 
@@ -376,6 +374,8 @@ class ModelShards:
         )
 
         def pieces() -> Iterator[TablePart]:
+            # The journals are read first: a writer may turn them into shards in the meantime.
+            journals = [(path, digest, read_journal(path)) for path, digest in self._journals()]
             for path, digest in self._shards():
                 table = self._table(path, needs=["frame_id", "error"])
                 if every_box and (table.schema.metadata or {}).get(b"strobe.boxes") != _EVERY_BOX.encode():
@@ -387,6 +387,16 @@ class ModelShards:
                     reasons = zip(places.tolist(), table.column("error").to_pylist(), strict=True)
                     shape.reasons.update({place: why for place, why in reasons if place >= 0 and why is not None})
                 yield TablePart(path, table, places)
+            for path, digest, content in journals:
+                if content.damaged:
+                    raise InvalidFile(path, damaged_lines(content), hint="run the same predict command again")
+                if content.table is not None:
+                    places = self._frames.places(content.table, digest)
+                    places[(places >= 0) & done[places]] = -1  # a shard has them, too
+                    done[places[places >= 0]] = True
+                    why = zip(places.tolist(), content.table.column("error").to_pylist(), strict=True)
+                    shape.reasons.update({place: text for place, text in why if place >= 0 and text is not None})
+                    yield TablePart(path, content.table, places)
 
         return SHARDS[self.task].read(shape, pieces(), hint=_AGAIN)
 

@@ -349,15 +349,8 @@ class _LadderTables:
                 self.tables.set(set_id=f"{key}@{rung}", anchor=first, members=members, variant=rung, group=key)
 
     def _video(self, row: int) -> int:
-        videos = self._source.videos
         if row not in self._videos:
-            self._videos[row] = self.tables.video(
-                video_id=str(videos.video_id[row]),
-                name=str(videos.name[row]),
-                fps=videos.fps(row),
-                codec=str(videos.codec[row]),
-                kind=str(videos.kind[row]),
-            )
+            self._videos[row] = self.tables.video_of(self._source.videos, row)
         return self._videos[row]
 
 

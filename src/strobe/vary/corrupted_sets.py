@@ -110,18 +110,12 @@ def corrupted_dataset(
     for kind in how.kinds:
         fields = {"kind": "corruption", "name": kind}
         grown.variant(Variant(variant=kind, axis="severity", levels=levels, fields=fields))
-    frames, videos, truth = source.frames, source.videos, _Truth(source)
+    frames, truth = source.frames, _Truth(source)
     rows: dict[int, int] = {}
     for anchor, picture in pictures.items():
         video, index, key = int(frames.video[anchor]), int(frames.index[anchor]), str(frames.key[anchor])
         if video not in rows:
-            rows[video] = grown.video(
-                video_id=str(videos.video_id[video]),
-                name=str(videos.name[video]),
-                fps=videos.fps(video),
-                codec=str(videos.codec[video]),
-                kind=str(videos.kind[video]),
-            )
+            rows[video] = grown.video_of(source.videos, video)
         shared: dict[str, Any] = {
             "video": rows[video],
             "size_wh": picture.size_wh,
@@ -141,7 +135,7 @@ def corrupted_dataset(
                     media=media,
                     sha256=sha256,
                     labels=truth.labels(anchor) if truth.boxed else (),
-                    recipe=None if how.store else how.recipe(str(videos.video_id[video]), index, kind, severity),
+                    recipe=None if how.store else how.recipe(str(source.videos.video_id[video]), index, kind, severity),
                     **shared,
                 )
                 truth.boxes(anchor, row, grown)

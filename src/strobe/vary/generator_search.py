@@ -100,6 +100,7 @@ class _Items:
     attempt: Any = field(init=False)
     broken: Any = field(init=False)
     held: Any = field(init=False)
+    after: list[list[float]] = field(default_factory=list)  # each item's best size after every attempt
 
     def __post_init__(self) -> None:
         torch = require("torch", what="a search", extra="models")
@@ -246,6 +247,7 @@ def _minimal(items: _Items, names: Sequence[str], cap: float, how: GeneratorSear
             hit = items.climb(with_finding, start, held, _TRIES, _along(lambda step: 0.5 * 0.7**step), attempt)
             if not (attempt and not halving):
                 low = middle.where(~hit, low)
+        items.after.append(items.size.tolist())
 
 
 def _reference(items: _Items, names: Sequence[str], cap: float, how: GeneratorSearchOptions) -> None:
@@ -262,6 +264,7 @@ def _reference(items: _Items, names: Sequence[str], cap: float, how: GeneratorSe
             return torch.full((len(live),), cap * step / how.n_steps, device=live.device)
 
         items.climb(todo, start, growing, how.n_steps, _Adam(start), attempt)
+        items.after.append(items.size.tolist())
 
 
 def _budget(items: _Items, names: Sequence[str], levels: Sequence[float], how: GeneratorSearchOptions) -> None:
@@ -323,6 +326,8 @@ def search_changes(
     for place, change in enumerate(changes):
         size = float(np.linalg.norm(change.astype(np.float64))) if has_finding[place] else math.inf
         facts: dict[str, Any] = {"random_reach": chance.reach[place]}
+        if options.restarts and items.after:
+            facts["after"] = [min(cap, sizes[place]) for sizes in items.after]
         if bool(items.broken[place]) and not has_finding[place]:
             out.append(_broken(min(cap, held[place]), best[place], facts))
         elif not math.isfinite(size):

@@ -164,18 +164,12 @@ def searched_dataset(
         for kind, variant in one.beside().items():
             if kind in shown:
                 grown.variant(variant)
-    frames, videos = source.frames, source.videos
+    frames = source.frames
     rows: dict[int, int] = {}
     for anchor in dict.fromkeys(anchor for anchor, _ in found):
         video = int(frames.video[anchor])
         if video not in rows:
-            rows[video] = grown.video(
-                video_id=str(videos.video_id[video]),
-                name=str(videos.name[video]),
-                fps=videos.fps(video),
-                codec=str(videos.codec[video]),
-                kind=str(videos.kind[video]),
-            )
+            rows[video] = grown.video_of(source.videos, video)
         anchor_frames = _Anchor(
             rows[video], int(frames.index[anchor]), str(frames.key[anchor]), source.labels_of(anchor)
         )

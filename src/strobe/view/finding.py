@@ -12,7 +12,7 @@ from strobe.core.files import hold, matching, release
 from strobe.core.locks import LOCK
 from strobe.core.names import short_names
 from strobe.store.dataset_folder import is_dataset
-from strobe.store.run_folder import Run
+from strobe.store.run_folder import HELD, Run
 
 DEPTH = 5
 """How many folders deep runs are searched."""
@@ -114,13 +114,13 @@ def is_current(run: Path) -> bool:
 
 def newest(run: Path) -> int:
     """Return when the newest predictions of a run were written, in nanoseconds; 0 without predictions."""
-    paths = matching(run, "predictions/*/*.parquet") + matching(run, "external/*.parquet")
+    paths = [path for place in HELD for path in matching(run, place)]
     return max((path.stat().st_mtime_ns for path in paths if path.exists()), default=0)
 
 
 def signature(run: Path) -> tuple[int, int, int]:
     """Return numbers that change when the predictions or results of a run change."""
-    paths = matching(run, "predictions/*/*.parquet") + matching(run, "external/*.parquet")
+    paths = [path for place in HELD for path in matching(run, place)]
     stamp = max((path.stat().st_mtime_ns for path in paths if path.exists()), default=0)
     results = run / "results.json"
     return len(paths), stamp, results.stat().st_mtime_ns if results.is_file() else 0

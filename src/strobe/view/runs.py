@@ -18,7 +18,18 @@ from strobe.store.run_folder import Run
 from strobe.view.finding import is_current, signature, state_of
 from strobe.view.library import Library
 
-COLUMNS = ("acc_orig", "acc_pmk", "drop", "map_orig", "map_pmk", "flicker", "flip_rate", "coverage")
+COLUMNS = (
+    "acc_orig",
+    "acc_pmk",
+    "drop",
+    "map_orig",
+    "map_pmk",
+    "flicker",
+    "flip_rate",
+    "coverage",
+    "noise",
+    "beyond_noise",
+)
 """The figures of the table, in order; figures that no run has are omitted."""
 
 
@@ -135,13 +146,16 @@ def _frames_done(path: Path) -> dict[str, int]:
     import pyarrow.parquet as pq
 
     from strobe.store.brought import brought_files
+    from strobe.store.journal import SUFFIX, read_journal
 
     out: dict[str, int] = {}
     try:
         for facts in matching(path, "predictions/*/model.json"):
             said = read_json(facts)
             shards = matching(facts.parent, f"{said['key']}-*.parquet")
-            out[str(said["name"])] = sum(pq.read_metadata(shard).num_rows for shard in shards)
+            journals = [read_journal(one).table for one in matching(facts.parent, f"{said['key']}{SUFFIX}")]
+            waiting = sum(len(one) for one in journals if one is not None)
+            out[str(said["name"])] = waiting + sum(pq.read_metadata(shard).num_rows for shard in shards)
         for name, (file, _) in brought_files(path).items():
             out[name] = pq.read_metadata(file).num_rows
     except (pa.ArrowException, OSError, KeyError, TypeError) as error:

@@ -32,6 +32,7 @@ _PACKAGES: tuple[tuple[str, str, str], ...] = (
     ("sqlalchemy", "review", "the database of votes"),
     ("psycopg", "postgres", "votes in PostgreSQL"),
     ("ray", "ray", "--engine ray"),
+    ("tritonclient", "kserve-grpc", "kserve: with an address that begins with grpc://"),
 )
 
 

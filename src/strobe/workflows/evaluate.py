@@ -8,20 +8,22 @@ from pathlib import Path
 from strobe.analyses.results import Results
 from strobe.analyses.scoring import ModelSets
 from strobe.core.dataset import Dataset
-from strobe.core.errors import StrobeError, UnknownName, printable, without_name
+from strobe.core.errors import StrobeError, UnknownName, expect, printable, without_name
 from strobe.core.locks import writes
 from strobe.core.ports import Progress
 from strobe.core.records import ModelSpec
 from strobe.core.tasks import Task
-from strobe.engine.prediction import PredictOptions, PredictOutcome, run_requested
+from strobe.engine.outcomes import PredictOutcome
+from strobe.engine.prediction import PredictOptions, run_requested
 from strobe.formats.bring import bring
 from strobe.models.grammar import BoxesView
 from strobe.models.requested import RequestedModel, requested_models
+from strobe.store.dataset_folder import is_dataset
 from strobe.store.opening import Opened, frame_source
 from strobe.store.run_folder import Run
+from strobe.workflows.options import VideoOptions
 from strobe.workflows.report import ReportOptions, report_run
 from strobe.workflows.score import ScoreRunOptions, check_model, check_request, score_staged
-from strobe.workflows.videos import VideoOptions, dataset_of_videos, given_dataset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +42,28 @@ class Evaluation:
     failed: tuple[PredictOutcome, ...]
     left_out: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
+
+
+def given_dataset(sources: Sequence[Path]) -> Path | None:
+    """Return the dataset folder among the sources of a command, or None if the sources are videos.
+
+    Raises StrobeError if a source is missing, if it is a folder without videos, or if a dataset is given with other
+    sources.
+    """
+    expect(len(sources) > 0, "DATASET", "a dataset folder or videos", "none")
+    for source in sources:
+        if is_dataset(source):
+            if len(sources) == 1:
+                return source
+            raise StrobeError(
+                f"{printable(source)} is a dataset, which must be given alone; remove it, or remove the other paths"
+            )
+        if not source.exists():
+            raise StrobeError(f"no such file or folder: {printable(source)}; give a dataset folder or videos")
+        from strobe.workflows.videos import check_source
+
+        check_source(source)
+    return None
 
 
 @writes("run")
@@ -81,7 +105,9 @@ def evaluate(
     requested = requested_models(models, trust=prediction.load.trust) if models else []
     if opened is None:
         _check_shown(place, requested, show, request)
-        _check_for_videos(prediction, request)
+        _check_for_videos(request)
+        from strobe.workflows.videos import dataset_of_videos
+
         made = dataset_of_videos(
             sources, place, requested, videos, k=request.options.k, prediction=prediction, progress=progress
         )
@@ -176,10 +202,9 @@ def _check_shown(run: Run, requested: Sequence[RequestedModel], show: Sequence[s
             raise UnknownName(what, name, known)
 
 
-def _check_for_videos(prediction: PredictOptions, request: ScoreRunOptions) -> None:
+def _check_for_videos(request: ScoreRunOptions) -> None:
     """Raise an error for options that need more than videos, before a video is decoded."""
     options = {
-        "<<stop_early>>": prediction.stop_early,
         "<<compare_review>>": request.compare_review,
         "<<baseline>>": request.options.baseline,
         "<<judge>>": request.options.judges,

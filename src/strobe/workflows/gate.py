@@ -13,6 +13,7 @@ from strobe.analyses.missing import Extremes, MissingSets, extreme_comparisons, 
 from strobe.analyses.model_results import (
     CLASSIFICATION,
     FLICKER,
+    NOISE,
     ClassificationScore,
     DetectionScore,
     figures_of,
@@ -38,6 +39,7 @@ from strobe.report.view import Subject, kinds_of
 from strobe.report.wording import counted
 from strobe.store.opening import Opened
 from strobe.store.run_folder import Run, StoredModel
+from strobe.studies.noise.score import noise_score, repeated_answers
 from strobe.studies.unlabelled.records import FlickerOptions
 from strobe.studies.unlabelled.score import FlickerPlan, flicker_score, flicker_sets, no_flicker
 from strobe.studies.variants.records import Contrast
@@ -170,14 +172,17 @@ def _parts(entrants: _Entrants, request: GateOptions, progress: Progress) -> lis
     without_labels = {one.name for one in FLICKER}
     if dataset.labelled.any() or no_flicker(entrants.opened.dataset) is not None:
         without_labels -= {one.name for one in CLASSIFICATION}  # these are then measured on the sets with a label
+    of_noise = {one.name for one in NOISE}
+    noise = tuple(limit for limit in request.limits if limit.measure in of_noise)
+    without_labels -= of_noise
     flicker = tuple(limit for limit in request.limits if limit.measure in without_labels)
-    others = tuple(limit for limit in request.limits if limit.measure not in without_labels)
+    others = tuple(limit for limit in request.limits if limit.measure not in without_labels | of_noise)
     parts = [_accuracies(entrants, request, others, progress)] if others else []
     if flicker:
         part = _flicker(entrants, request, flicker, progress)
         note = f"flicker is measured on all {counted(part.judged.n_sets, 'set')}, with and without a label"
         parts.append(replace(part, cautions=(note, *part.cautions)) if others else part)
-    return parts
+    return [*parts, _noise(entrants, request, noise)] if noise else parts
 
 
 def _accuracies(
@@ -243,6 +248,31 @@ def _flicker(entrants: _Entrants, request: GateOptions, limits: tuple[Limit, ...
         figures=figures,
         missing=MissingSets(n=new.n_missing, extremes=flicker_extremes(plan.dataset, new, options)),
         opponents=[_flicker_opponent(plan, new, flickers[one]) for one in entrants.baselines],
+        cohort=cohort,
+        cautions=(*cohort.cautions(), *cut_lines(cuts)),
+    )
+
+
+def _noise(entrants: _Entrants, request: GateOptions, limits: tuple[Limit, ...]) -> _JudgedSets:
+    """Return the rules on noise. Raise StrobeError if the model was asked once."""
+    given, model, options = entrants.opened.dataset, entrants.model, request.options
+    dataset = overall(given)
+    plan, cuts = (None, 0) if dataset.labelled.any() else flicker_plan(given, options)
+    plan = plan or Plan(_judged(dataset, model), options)
+    found = repeated_answers(model.load(), model.repeats())
+    score = None if found is None else noise_score(plan, found)
+    if score is None:
+        raise StrobeError(
+            f"{printable(model.name)}: each frame was asked once, so {limits[0].measure} is unknown; run strobe eval "
+            "or predict again with <<repeat=3>>"
+        )
+    cohort = Cohort.of(given, needs_labels=bool(dataset.labelled.any()) and model.task is Task.CLASSIFICATION)
+    return _JudgedSets(
+        limits=limits,
+        judged=plan.dataset,
+        figures={"noise": score.noise, "beyond_noise": score.beyond_noise},
+        missing=MissingSets(n=score.unscored),
+        opponents=[],
         cohort=cohort,
         cautions=(*cohort.cautions(), *cut_lines(cuts)),
     )

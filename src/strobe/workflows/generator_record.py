@@ -73,6 +73,7 @@ _SCHEMA = pa.schema([
     ("set_id", pa.string()), ("variant", pa.string()), ("source", pa.int64()), ("status", pa.string()),
     ("magnitude", pa.float64()), ("rms", pa.float64()), ("neurons", pa.int64()), ("lead", pa.float64()),
     ("random_reach", pa.float64()), ("random_fooled", pa.bool_()), ("attempt", pa.int64()), ("change", pa.string()),
+    ("after", pa.list_(pa.float64())),
 ])  # fmt: skip
 
 
@@ -86,6 +87,7 @@ def write_record(
 
     `magnitude` is the finding's magnitude, or the limit of a search without a finding. `random_reach` is the magnitude
     at which the model first erred along a random direction, or null if it never did. `source` is the latent's row.
+    `after` has the magnitude after each restart, if there were any.
     """
     rows = [
         {
@@ -101,6 +103,7 @@ def write_record(
             "random_fooled": search.facts.get("random_fooled"),
             "attempt": search.facts.get("attempt"),
             "change": search.change,
+            "after": search.facts.get("after"),
         }
         for (row, number), search in findings.items()
     ]
@@ -112,7 +115,9 @@ def read_record(path: Path) -> list[dict[str, Any]]:
     """Return the rows of the record of a searched folder."""
     file = inside(path, f"{PLACE}/record.parquet")
     try:
-        table, _ = read_bounded(file, _SCHEMA.names)
+        table, _ = read_bounded(file)
+        if "after" not in table.column_names:  # an older record
+            table = table.append_column("after", pa.nulls(len(table), pa.list_(pa.float64())))
         found: list[dict[str, Any]] = table.select(_SCHEMA.names).cast(_SCHEMA).to_pylist()
     except (OSError, KeyError, ValueError, pa.ArrowException) as error:
         raise InvalidFile(file, "cannot be read", hint=_AGAIN) from error

@@ -1,4 +1,7 @@
-"""The options of builds, simulations and trainings. Each field with a help text is an option of a command as well."""
+"""The options of builds, evals of videos, simulations and trainings.
+
+Each field with a help text is an option of a command as well.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -72,6 +75,26 @@ class BuildOptions:
             raise InvalidValue("--drop-… options need the hints; remove <<no_hints>>")
         if self.anchors and (self.sampling.every is not None or self.sampling.anchors_per_video > 1):
             raise InvalidValue("<<anchors>> names every anchor; remove <<every>> and <<anchors_per_video>>")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VideoOptions:
+    """How videos become sets.
+
+    There is an anchor every `every` frames. By default, this is 2k + 1, so sets cover the video and share no frame.
+    `label_space` is a shipped name, a file of classes or a LabelSpace. By default, it has the first model's classes.
+    """
+
+    every: int | None = None
+    label_space: "str | LabelSpace | None" = None
+
+    def __post_init__(self) -> None:
+        expect(self.every is None or self.every >= 1, "<<every>>", ">= 1", self.every)
+
+    @property
+    def any(self) -> bool:
+        """Whether an option is set."""
+        return self.every is not None or self.label_space is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 import csv
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,13 +10,12 @@ from typing import Any
 
 from strobe.analyses.model_results import ModelResult
 from strobe.analyses.plan import ScoreOptions
-from strobe.analyses.results import Results, Settings, dataset_facts
+from strobe.analyses.results import Results, Settings, dataset_facts, unreviewed
 from strobe.analyses.scoring import Collector, ModelSets, ScorableModel, Scoring
 from strobe.analyses.variants_view import overall
 from strobe.core.answers import Answers
 from strobe.core.codec import encode
 from strobe.core.dataset import Dataset
-from strobe.core.derivation import unreviewed
 from strobe.core.errors import InvalidFile, StrobeError, UnknownName, expect, printable
 from strobe.core.files import reading, write_json
 from strobe.core.labels import LabelSpace, coarser_groups
@@ -26,7 +25,7 @@ from strobe.core.tasks import Task
 from strobe.formats.bring import FileOptions, bring
 from strobe.models.grammar import split_name
 from strobe.models.requested import requested_models
-from strobe.report.study import studies, tables
+from strobe.report.study import scoring_studies, tables
 from strobe.report.tables import write_sets, write_tables
 from strobe.store import dataset_folder
 from strobe.store.brought import brought_files
@@ -101,16 +100,20 @@ class ScoreRunOptions(FileOptions):
 
 def check_request(request: ScoreRunOptions, opened: Opened) -> None:
     """Raise an error for requests that cannot be scored, before any model runs or any file is written."""
-    k, candidates, most = request.options.k, opened.candidates, overall(opened.dataset).info.k
+    k, candidates = request.options.k, opened.candidates
     if opened.dataset.boxes is None and not any(scored_without_truth(opened.dataset, task) for task in Task):
         opened.dataset.labelled_sets()  # if there are boxes, detectors can be scored without labels
-    expect(k is None or k <= most, "k", f"at most {most}, which is the k of dataset {opened.dataset.name}", k)
+    if k is not None:
+        most = overall(opened.dataset).info.k
+        expect(k <= most, "k", f"at most {most}, which is the k of dataset {opened.dataset.name}", k)
     read_types(request.types)
     _check_searches(request.options, opened.dataset)
-    if request.compare_review and not candidates.verdicts:
+    if not request.compare_review:
+        return
+    if not candidates.verdicts:
         raise StrobeError(f"{candidates.name} has no votes, so there is no review to compare; see strobe review --help")
     unseen = unreviewed(opened.dataset)
-    if request.compare_review and unseen.sets == opened.dataset.n_sets:
+    if unseen.sets == opened.dataset.n_sets:
         raise StrobeError(
             f"{candidates.name}: no pair has a vote ({unseen.pairs} pending), so every set has only its anchor and "
             f"no pair review can be compared; collect votes with strobe review serve"
@@ -196,6 +199,10 @@ class InMemoryModel:
     def load(self) -> Answers:
         """Return the answers."""
         return self.answers
+
+    def repeats(self) -> Iterable[Answers]:
+        """Return nothing: each frame has one answer."""
+        return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -293,16 +300,17 @@ def score_models(
         candidates=opened.candidates,
         dataset=opened.dataset,
         videos=None if subset is None else subset.videos,
+        tasks=[model.task for model in models],
         options=request.options,
         detection=request.detection,
         types=types,
         compare_review=request.compare_review,
-        flicker=FlickerOptions(sure=request.sure, coarser=_groups(request.coarser, opened.dataset.info.label_space)),
+        flicker=_flicker_options(request, opened.dataset),
     )
-    made = [(study, study.collector(scoring)) for study in studies()]
-    collectors = [collector for _, collector in made if collector is not None]
+    made = scoring_studies(scoring)
+    collectors = [collector for _, collector in made]
     # strobe's own studies come first, so no plugin replaces the scorer of a task.
-    scorers = {study.task: collector for study, collector in reversed(made) if study.task and collector is not None}
+    scorers = {study.task: collector for study, collector in reversed(made) if study.task}
     results: dict[str, ModelResult] = {}
     left_out: list[str] = []
     for task in Task:
@@ -330,7 +338,7 @@ def score_models(
     if not results and left_out:
         raise StrobeError(left_out[0])
     # Without models, only people are scored, and the dataset is described as for models.
-    k = None if results else overall(opened.dataset).info.k
+    k = None if results else scoring.merged.info.k
     run_results = Results(
         strobe=installed_version(),
         dataset=dataset_facts(opened.dataset, k=k, needs_labels=not results and bool(opened.dataset.labelled.any())),
@@ -341,6 +349,13 @@ def score_models(
         run_results = collector.into(run_results)
     sets = tuple(one for collector in collectors for one in collector.sets)
     return ScoredRun(results=run_results, sets=sets, left_out=tuple(left_out))
+
+
+def _flicker_options(request: ScoreRunOptions, dataset: Dataset) -> FlickerOptions | None:
+    """Return the options of flicker; None if every set has a label and no such option is given."""
+    if dataset.labelled.all() and (request.sure, request.coarser) == (SURE, None):
+        return None
+    return FlickerOptions(sure=request.sure, coarser=_groups(request.coarser, dataset.info.label_space))
 
 
 def _groups(path: Path | None, space: LabelSpace) -> Mapping[str, tuple[str, ...]]:

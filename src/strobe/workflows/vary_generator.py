@@ -32,6 +32,7 @@ from strobe.vary.searched_sets import Finding, Searched, searched_dataset
 from strobe.workflows.anchor_images import is_whole
 from strobe.workflows.generator_record import PLACE, store_begun, stored_samples, stored_scale, write_record
 from strobe.workflows.search_bench import LoadedSearch, SearchBench, TargetFacts, TargetModel, bench_for
+from strobe.workflows.search_restarts import ratios_by_restart
 from strobe.workflows.searching import Batch, Found, SearchOutcome, read_back, search_all
 
 _MOST = 2.0
@@ -61,7 +62,7 @@ class VaryGeneratorOptions:
     most: float | None = None
     budget: tuple[float, ...] = ()
     steps: int | None = None
-    restarts: int = 0
+    restarts: int = 3
     margin: float = 0.01
     seed: int = 0
     strips: int = 8
@@ -154,7 +155,8 @@ def _searched_on(
     provenance = _plain(provenance)
     work = SearchWork(destination, "generator-search")
     folder.refuse_other_content(destination, leftovers=("media", PLACE) if work.begun else ())
-    old = made_before(destination, lambda old: {**old.info.provenance, "accepted": 0} == {**provenance, "accepted": 0})
+    made = {"accepted": 0, "restarts": 0}  # these depend on the result
+    old = made_before(destination, lambda old: {**old.info.provenance, **made} == {**provenance, **made})
     if old is not None and is_whole(old):
         work.done()
         return SearchOutcome(dataset=old, was_there=True)
@@ -192,6 +194,9 @@ def _searched_on(
         )
     found = read_back(bench, dataset_of(found), victims, len(granularity_names), found, work, say)
     write_record(destination / PLACE, sampled.names, searches, found)
+    provenance["restarts"] = [asdict(one) for one in ratios_by_restart(searches, found)]
+    for one in ratios_by_restart(searches, found):
+        say.note(one.text())
     done = finish(dataset_of(found), destination, old=old, own_classes=False, say=say)
     work.done()
     return SearchOutcome(dataset=done, problems=tuple(_short_of(sampled, options)))

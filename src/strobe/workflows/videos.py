@@ -15,7 +15,7 @@ from strobe.build.labels import read_label_space
 from strobe.build.options import AnchorOptions
 from strobe.build.video_files import video_files
 from strobe.core.dataset import Dataset
-from strobe.core.errors import StrobeError, expect, printable, spelled, without_name
+from strobe.core.errors import StrobeError, printable, spelled, without_name
 from strobe.core.files import sha256_of_file
 from strobe.core.labels import LabelSpace
 from strobe.core.ports import Classifier, Detector, Progress
@@ -28,33 +28,13 @@ from strobe.store import dataset_folder as folder
 from strobe.store.run_folder import Run
 from strobe.workflows.build import build, video_names
 from strobe.workflows.frame_folders import check_same_frames, dataset_of_frames, frame_folders
-from strobe.workflows.options import BuildOptions
+from strobe.workflows.options import BuildOptions, VideoOptions
 
 DATASET = "dataset"
 """The folder inside the run for the dataset that is made from videos."""
 
 K = 10
 """Frames before and after an anchor, unless `--k` gives another number."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VideoOptions:
-    """How videos become sets.
-
-    There is an anchor every `every` frames. By default, this is 2k + 1, so sets cover the video and share no frame.
-    `label_space` is a shipped name, a file of classes or a LabelSpace. By default, it has the first model's classes.
-    """
-
-    every: int | None = None
-    label_space: str | LabelSpace | None = None
-
-    def __post_init__(self) -> None:
-        expect(self.every is None or self.every >= 1, "<<every>>", ">= 1", self.every)
-
-    @property
-    def any(self) -> bool:
-        """Whether an option is set."""
-        return self.every is not None or self.label_space is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,33 +46,18 @@ class VideoDataset:
     models: tuple[RequestedModel, ...]
 
 
-def given_dataset(sources: Sequence[Path]) -> Path | None:
-    """Return the dataset folder among the sources of a command, or None if the sources are videos.
-
-    Raises StrobeError if a source is missing, if it is a folder without videos, or if a dataset is given with other
-    sources.
-    """
-    expect(len(sources) > 0, "DATASET", "a dataset folder or videos", "none")
-    for source in sources:
-        if folder.is_dataset(source):
-            if len(sources) == 1:
-                return source
+def check_source(source: Path) -> None:
+    """Raise StrobeError if a folder that is no dataset has neither videos nor folders of numbered frames."""
+    if source.is_dir() and not _videos([source]) and not (found := frame_folders([source])).frames:
+        if Run(source).exists:
             raise StrobeError(
-                f"{printable(source)} is a dataset, which must be given alone; remove it, or remove the other paths"
+                f"{printable(source)} is a run; give its dataset or its videos, or score it again with strobe score"
             )
-        if not source.exists():
-            raise StrobeError(f"no such file or folder: {printable(source)}; give a dataset folder or videos")
-        if source.is_dir() and not _videos([source]) and not (found := frame_folders([source])).frames:
-            if Run(source).exists:
-                raise StrobeError(
-                    f"{printable(source)} is a run; give its dataset or its videos, or score it again with strobe score"
-                )
-            raise StrobeError(
-                f"{printable(source)} is not a dataset folder, because it has no dataset.json, and it has no videos "
-                f"and no folders of numbered frames{_first(found.left_out)}; give videos, or make a dataset with "
-                "strobe build, simulate or import"
-            )
-    return None
+        raise StrobeError(
+            f"{printable(source)} is not a dataset folder, because it has no dataset.json, and it has no videos "
+            f"and no folders of numbered frames{_first(found.left_out)}; give videos, or make a dataset with "
+            "strobe build, simulate or import"
+        )
 
 
 def _videos(sources: Sequence[Path]) -> list[Path]:

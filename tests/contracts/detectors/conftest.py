@@ -122,8 +122,8 @@ def export(path: Path, layout: str, *, size=(64, 96), settings=None):
 
 
 @pytest.fixture(scope="session")
-def real():
-    return SimpleNamespace(scene=scene, export=export)
+def real(servers):
+    return SimpleNamespace(scene=scene, export=export, servers=servers)
 
 
 @pytest.fixture(scope="module")

@@ -41,6 +41,16 @@ def onnx_detector(folder, real):
     return load_model(f"onnx:{path}", LoadOptions())
 
 
+def kserve_detector(folder, real):
+    from v2_server import V2Server
+
+    from strobe.models.registry import load_model
+
+    path = real.export(folder / "m.onnx", "yolov8", settings={"task": "detection", "labels": list(THREE.names)})
+    server = real.servers.enter_context(V2Server({"m": path}))
+    return load_model(f"kserve:m@{server.url}", LoadOptions(settings=path.with_suffix(".json")))
+
+
 def tiny_detector(folder, real):
     from strobe.models.registry import load_model
 
@@ -65,6 +75,7 @@ DETECTORS = {
     "hf-detr": hf_detector("detr"),
     "hf-rtdetr": hf_detector("rtdetr"),
     "onnx": onnx_detector,
+    "kserve": kserve_detector,
     "py": py_detector,
     "strobe-tiny": tiny_detector,
     "ultralytics": ultralytics_detector,
@@ -131,7 +142,7 @@ def test_a_blank_image_is_no_error(detector):
 
 
 def test_prepared_elsewhere_is_prepared_the_same(detector, images):
-    assert detector.device == "cpu"
+    assert detector.device == ("remote" if detector.spec.provider == "kserve" else "cpu")
     assert detector.lanes >= 1
     if detector.preparation is None:
         assert detector.spec.provider == "hf", "only what is no data is not told as data"

@@ -178,7 +178,7 @@ def test_a_real_detr_and_its_onnx_export_agree(tmp_path, kind, size):
     image = np.random.default_rng(5).integers(0, 256, (*size, 3), dtype=np.uint8)
     ours = run(exported, [image])[0]
     # transformers' own reading of the exported file's outputs: the reference for our decoder.
-    pixels = exported._input_of([exported.prepare(image)[0]])
+    pixels = exported.pixels_of([exported.prepare(image)[0]])
     logits, boxes = (torch.from_numpy(one) for one in exported._session.run(None, {"pixel_values": pixels}))
     outputs = SimpleNamespace(logits=logits, pred_boxes=boxes)
     theirs = real._processor.post_process_object_detection(outputs, threshold=0.0, target_sizes=[size])[0]

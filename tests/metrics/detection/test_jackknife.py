@@ -61,6 +61,7 @@ def test_where_there_is_no_interval_or_a_mark_it_says_why():
     assert mean_ap(0.5, x, of_class=MANY, n=60).reason is None
     assert "may be too narrow" in mean_ap(0.5, x[:20], of_class=MANY, n=20).reason
     assert "one video only" in mean_ap(0.5, x, of_class=np.array([1, 1, 58, 0]), n=60).reason
+    assert mean_ap(0.5, x, of_class=np.array([1, 1, 29, 29, 0]), n=60).reason is None
     assert "at least ten" in mean_ap(0.5, x[:9], of_class=MANY, n=9).reason
     assert "no single video" in mean_ap(1.0, np.ones(60), of_class=MANY, n=60).reason
     assert "no object is left" in mean_ap(0.5, np.append(x, np.nan), of_class=MANY, n=60).reason

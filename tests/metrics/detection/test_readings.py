@@ -44,6 +44,10 @@ def test_boxes_in_pixels_of_another_input_are_seen():
     found = misread(sample(box * [3.2, 640 / 150, 3.2, 640 / 150], frame, true, frame), "xyxy")
     assert found is not None
     assert found.text == "multiplied by about 0.31 (x) and 0.23 (y)"
+    for factor, text in ((1.7, "about 0.59 (x) and 1.7 (y)"), (1 / 1.7, "about 1.7 (x) and 0.59 (y)")):
+        stretched = misread(sample(box * [factor, 1 / factor, factor, 1 / factor], frame, true, frame), "xyxy")
+        assert stretched is not None
+        assert stretched.text == f"multiplied by {text}"
 
 
 @pytest.mark.parametrize("seed", range(20))

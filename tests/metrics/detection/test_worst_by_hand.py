@@ -341,3 +341,45 @@ def test_no_frame_has_no_match():
     truth = TruthTable.of(none, none, np.zeros((0, 4)), n_frames=0, n_classes=2)
     (one,) = match(truth, found_of([], n_frames=0))
     assert (len(one.found), len(one.object), len(one.wanted)) == (0, 0, 0)
+
+
+def test_a_wrong_box_with_the_score_of_the_last_hit_comes_after_it_in_a_later_frame():
+    chosen = np.arange(3)[:, None]
+    for order, ap in (((0, 1, 2), 1.0), ((0, 2, 1), 51 / 101 + 50 / 101 * 2 / 3)):
+        hit, tied, wrong = order
+        truth = truth_of([(hit, 0, A), (tied, 0, A)], n_frames=3)
+        found = found_of([(hit, 0, A, 0.9), (tied, 0, A, 0.5), (wrong, 0, FAR, 0.5)], n_frames=3)
+        assert class_ap(truth, found, match(truth, found), chosen)[0, 0] == pytest.approx(ap)
+
+
+def test_a_wrong_box_outside_the_area_range_does_not_count():
+    truth = truth_of([(0, 0, A)], n_frames=1)
+    large = (500.0, 500.0, 600.0, 600.0)
+    found = found_of([(0, 0, large, 0.9), (0, 0, A, 0.8)], n_frames=1)
+    assert frame_ap(truth, found, match(truth, found, area_range=(0.0, 100.0))).tolist() == [1.0]
+    assert frame_ap(truth, found, match(truth, found, area_range=(0.0, 10_000.0))).tolist() == [0.5]
+
+
+def test_the_area_of_an_object_is_that_of_its_box():
+    truth = truth_of([(0, 0, A), (0, 1, (100.0, 50.0, 120.0, 53.0))], n_frames=1)
+    assert truth.area.tolist() == [100.0, 60.0]
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 3])
+def test_blocks_of_frames_change_nothing(monkeypatch, at_once):
+    rng = np.random.default_rng(at_once)
+    rows = [(frame, int(rng.integers(2)), A) for frame in (0, 0, 2, 3)]
+    truth = truth_of(rows, n_frames=5)
+    found = found_of([(*row, 0.9) for row in rows] + [(2, 0, FAR, 0.8), (2, 1, A, 0.7)], n_frames=5)
+    (whole,) = match(truth, found)
+    monkeypatch.setattr("strobe.metrics.detection.match._PAIRS_AT_ONCE", at_once)
+    (parts,) = match(truth, found)
+    assert (parts.found.tolist(), parts.object.tolist()) == (whole.found.tolist(), whole.object.tolist())
+
+
+def test_without_a_hit_every_class_of_a_frame_has_an_ap_of_zero():
+    truth = truth_of([(0, 0, A), (0, 1, B)], n_frames=4000)
+    found = found_of([(0, 0, FAR, 0.9)], n_frames=4000)  # so many groups that they are searched
+    ap = frame_class_ap(truth, found, match(truth, found))
+    assert ap[0] == 0.0
+    assert np.isnan(ap[1:]).all()

@@ -132,8 +132,7 @@ def _ranks_in_groups(answers: BoxAnswers, matching: Matches, present: Ints) -> t
         wanted[keys] = True
         kept = np.flatnonzero(wanted[key])
     else:
-        place = np.minimum(np.searchsorted(keys, key), max(len(keys) - 1, 0))
-        kept = np.flatnonzero(keys[place] == key) if len(keys) else np.zeros(0, dtype=np.int64)
+        kept = np.flatnonzero(keys[np.minimum(np.searchsorted(keys, key), len(keys) - 1)] == key)
     order = kept[np.argsort(key[kept], kind="stable")]
     key, rows = key[order], rows[order]
     rank = np.arange(len(key)) - np.searchsorted(key, key) + 1

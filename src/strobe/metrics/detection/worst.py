@@ -50,7 +50,7 @@ def worst_frames(ap: Floats, set_of_row: Ints, frame: Ints, distance: Floats, *,
     expect(len(set_of_row) > 0, "sets", "at least one row", 0)
     n_sets = int(set_of_row.max()) + 1
     order = np.lexsort((distance, np.abs(distance), set_of_row))
-    sizes = np.bincount(set_of_row, minlength=n_sets)
+    sizes = np.bincount(set_of_row)
     starts = np.cumsum(sizes) - sizes
     column = np.arange(len(order)) - np.repeat(starts, sizes)
     owner = set_of_row[order]

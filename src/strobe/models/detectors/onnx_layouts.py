@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.core.errors import ModelFailed, expect
+from strobe.core.errors import ModelFailed, UnknownName, expect, printable
 from strobe.models.detectors.boxes import class_nms, cxcywh_to_xyxy
-from strobe.models.options import LoadOptions
+from strobe.models.options import LoadOptions, ModelName
 
 _IMAGENET: dict[str, Any] = {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}
 _COMMON: dict[str, Any] = {
@@ -52,6 +52,7 @@ _CHOICES = {
 }
 
 Arrays = Mapping[str, NDArray[Any]]
+Shapes = Sequence[tuple[str, Sequence[Any]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ class Candidates:
     score: NDArray[np.float64]
 
 
-def guess_layout(outputs: Sequence[tuple[str, Sequence[Any]]]) -> str | None:
+def guess_layout(outputs: Shapes) -> str | None:
     """Return the layout inferred from the names and shapes of the outputs. None if they are ambiguous.
 
     YOLOX looks like YOLOv5 and must be declared, unless the file's output name identifies it.
@@ -92,7 +93,7 @@ def guess_layout(outputs: Sequence[tuple[str, Sequence[Any]]]) -> str | None:
     return None
 
 
-def has_boxes(outputs: Sequence[tuple[str, Sequence[Any]]]) -> bool:
+def has_boxes(outputs: Shapes) -> bool:
     """Return whether outputs of unknown layout look like a detector's.
 
     They do if some are boxes by name or shape, or if none is a score vector.
@@ -220,9 +221,26 @@ def facts_of(name: str, layout: str, said: Mapping[str, Any]) -> dict[str, Any]:
     return facts
 
 
-def input_size(name: str, session: Any, said: Mapping[str, Any], options: LoadOptions) -> list[int]:
+def check_keys(model: ModelName, settings: Mapping[str, Any]) -> None:
+    """Raise UnknownName if a setting is none of a detector's."""
+    unknown = next((key for key in settings if key not in KEYS), None)
+    if unknown is not None:
+        raise UnknownName(f"setting of {printable(model.plain)}", unknown, KEYS)
+
+
+def n_classes(layout: str, outputs: Shapes) -> int | None:
+    """Return the number of classes in the outputs of a YOLO layout. None if the shapes do not tell it.
+
+    >>> n_classes("yolov8", [("output0", [1, 84, 8400])]), n_classes("ssd", [("boxes", [1, 100, 4])])
+    (80, None)
+    """
+    place, before = {"yolov5": (2, 5), "yolox": (2, 5), "yolov8": (1, 4)}.get(layout, (0, 0))
+    shape = outputs[0][1]
+    return shape[place] - before if before and len(shape) > place and isinstance(shape[place], int) else None
+
+
+def input_size(name: str, shape: Sequence[Any], said: Mapping[str, Any], options: LoadOptions) -> list[int]:
     """Return the input's height and width: from the file if fixed, else from the settings, else from --image-size."""
-    shape = session.get_inputs()[0].shape
     high, wide = (shape[1], shape[2]) if shape[-1] == 3 else (shape[2], shape[3])
     if isinstance(high, int) and isinstance(wide, int):
         return [high, wide]

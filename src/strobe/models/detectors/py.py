@@ -19,28 +19,18 @@ from strobe.core.ports import Image
 from strobe.core.records import Detections, ModelSpec
 from strobe.models.detectors.boxes import detections
 from strobe.models.detectors.spaces import named_space
-from strobe.models.plan import AsDecoded
+from strobe.models.guard import FunctionModel
 
 Answer = tuple[Any, Any, Any]
 """Boxes (N, 4) in pixels of the image, labels (N,), scores (N,)."""
 Function = Callable[[list[Image]], Sequence[Answer]]
 
 
-class FunctionDetector:
+class FunctionDetector(FunctionModel):
     """A plain function of images, behind the Detector port."""
-
-    device, lanes, preparation = "cpu", 1, AsDecoded()
 
     def __init__(self, function: Function, spec: ModelSpec) -> None:
         self.spec, self._function = spec, function
-
-    def prepare(self, image: Image) -> Image:
-        """Return the image unchanged, because the function does its own preprocessing."""
-        return image
-
-    def prepare_input(self, image: Image) -> Image:
-        """Return the image unchanged."""
-        return image
 
     def forward(self, prepared: Sequence[Image]) -> list[Detections]:
         """Return the function's detections, highest score first."""

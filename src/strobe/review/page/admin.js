@@ -1,7 +1,7 @@
 // The admin page: people, progress and agreement of a review. Observers see the same page but cannot change anything.
 
 import { $, element, get, post } from "./api.js";
-import { table } from "./admin-draw.js";
+import { bars, disputes, table } from "./admin-draw.js";
 
 function controls(person) {
   const box = element("span");
@@ -44,6 +44,8 @@ async function watch() {
   $("warnings").hidden = !warnings.length;
   $("warnings").replaceChildren(...warnings.map((text) => element("li", text)));
   const { head, rows } = (await import(`./${data.ask}-admin.js`)).draw(data.summary);
+  bars(data.summary.over_time);
+  disputes(data.summary.disagreements);
   const names = [...new Set([...data.people.map((one) => one.name), ...rows.keys()])].sort();
   table(
     "people",

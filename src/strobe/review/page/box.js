@@ -40,6 +40,13 @@ export default class Box {
     help: ["?", "This list"],
   };
 
+  static touch = [
+    "Drag on the image to draw a box. Drag a side or a corner to change it.",
+    "The arrow buttons move the box by one pixel. With “Resize”, they move a corner.",
+    "Pinch to zoom. “Fit” shows the whole image.",
+    "Undo goes back to your last decision. Tap your name to see all your decisions.",
+  ];
+
   many = "images";
   id = "answer_id";
   unreadable = "This image cannot be read. Discard it (other) and add a note.";
@@ -98,7 +105,11 @@ export default class Box {
   }
 
   said(step) {
-    return `Your decision: ${describe(step.decision)}. Decide again or keep it.`;
+    return `Your decision: ${this.brief(step)}. Decide again or keep it.`;
+  }
+
+  brief({ decision }) {
+    return describe(decision);
   }
 
   drawClasses() {

@@ -16,6 +16,8 @@ export default class Check {
     help: ["F1", "This list"],
   };
 
+  static touch = ["Tap an answer. The next set appears at once.", "Undo goes back to your last answer. Tap your name to see all your answers."];
+
   many = "sets";
   id = "answer_id";
   unreadable = "A frame of this set cannot be read. Choose “cannot tell” and add a note.";
@@ -61,8 +63,12 @@ export default class Check {
     return done;
   }
 
-  said({ decision }) {
-    return `Your answer: ${WORDS[decision.said]}. Answer again or keep it.`;
+  said(step) {
+    return `Your answer: ${this.brief(step)}. Answer again or keep it.`;
+  }
+
+  brief({ decision }) {
+    return WORDS[decision.said];
   }
 
   seen() {

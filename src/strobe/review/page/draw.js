@@ -38,7 +38,7 @@ export function drawSaved({ state, why, fragile }, waiting, refused) {
 }
 
 const whole = (progress) => ({
-  left: progress.tasks_open + progress.anchors_open + (progress.verify - progress.verify_mine),
+  left: progress.open_for_me, // with several votes per task, others may still need tasks that this person has answered
   total: progress.tasks + progress.anchors + progress.verify,
 });
 

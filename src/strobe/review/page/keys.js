@@ -56,8 +56,9 @@ export function openKeys() {
   $("keys").showModal();
 }
 
-export function setUpKeys(keys) {
+export function setUpKeys(keys, touch) {
   defaults = keys;
+  $("touch-list").replaceChildren(...touch.map((text) => element("li", text)));
   $("keys-close").addEventListener("click", () => $("keys").close());
   $("keys-button").addEventListener("click", openKeys);
   $("keys-reset").addEventListener("click", () => change({}));

@@ -7,6 +7,7 @@ import { setUpGuide, setUpPerson, showGuide } from "./dialogs.js";
 import { drawIdle, drawPast, drawProgress, drawSaved, hush, say } from "./draw.js";
 import { openKeys, setUpKeys } from "./keys.js";
 import { drawLogin, setUpLogin, useLink } from "./login.js";
+import { setUpMine } from "./mine.js";
 import { Outbox, othersWaiting } from "./outbox.js";
 import { Pace } from "./pace.js";
 import { Past, partsOf } from "./past.js";
@@ -109,7 +110,7 @@ async function enter(problem = "") {
 
 async function load(ask) {
   const { default: Question } = await import(`./${ask}.js`);
-  setUpKeys(Question.keys);
+  setUpKeys(Question.keys, Question.touch);
   question = new Question(host);
   asked = ask;
 }
@@ -221,6 +222,7 @@ async function stepBack() {
   if (walk.at === 0) return say("There is no earlier decision.");
   if (walk.atEnd && card) queue.putBack([card]);
   walk.at -= 1;
+  walk.jumped = false;
   return showStep();
 }
 
@@ -228,8 +230,17 @@ function forward() {
   const walk = past();
   if (walk.atEnd || stepping) return;
   walk.at += 1;
-  if (walk.atEnd) next();
+  if (walk.jumped || walk.atEnd) next();
   else showStep();
+}
+
+// Show an earlier decision that the person chose from the list.
+function jump(place) {
+  const walk = past();
+  if (stepping) return;
+  if (walk.atEnd && card) queue.putBack([card]);
+  [walk.at, walk.jumped] = [place, true];
+  showStep();
 }
 
 // Not awaited: another step may come before the images are loaded.
@@ -282,6 +293,7 @@ function setUp() {
   $("idle-undo").addEventListener("click", undo);
   setUpLogin(enter);
   setUpGuide();
+  setUpMine({ past, question: () => question, send: () => outbox.send(), jump });
   setUpPerson(
     () => ({ name: session.person.name, decisions: queue.progress ? queue.progress.mine + queue.since : 0 }),
     () => outbox,

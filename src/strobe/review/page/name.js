@@ -20,6 +20,12 @@ export default class Name {
     help: ["F1", "This list"],
   };
 
+  static touch = [
+    "Tap a class in the list. Type to search it.",
+    "“None of these” and “Cannot tell” are answers, too.",
+    "Undo goes back to your last answer. Tap your name to see all your answers.",
+  ];
+
   many = "images";
   id = "answer_id";
   unreadable = "This image cannot be read. Choose “cannot tell” and add a note.";
@@ -92,10 +98,14 @@ export default class Name {
     this.picker.reset();
   }
 
-  said({ decision }) {
+  said(step) {
+    return `Your answer: ${this.brief(step)}. Answer again or keep it.`;
+  }
+
+  brief({ decision }) {
     const words = { none: "none of these", unsure: "cannot tell", late: "too late" };
     const name = decision.label && this.picker.nameOf(decision.label);
-    return `Your answer: ${[words[decision.said], name].filter(Boolean).join(", ")}. Answer again or keep it.`;
+    return [words[decision.said], name].filter(Boolean).join(", ");
   }
 
   // -- the time limit: it continues when a person returns to an image ----------------------------------------------

@@ -48,6 +48,13 @@ export default class Pairs {
     help: ["?", "This list"],
   };
 
+  static touch = [
+    "Tap an answer. The next pair appears at once.",
+    "Pinch to zoom both frames together. Drag to move them.",
+    "“Flicker in place” shows both frames in the same place. Tap the image to flip.",
+    "Undo goes back to your last decision. Tap your name to see all your decisions.",
+  ];
+
   many = "pairs";
   id = "verdict_id";
 
@@ -128,8 +135,12 @@ export default class Pairs {
 
   said(step) {
     if (this.joint) return "The group decided this pair. Change votes and save them all again, or keep them.";
-    if (step.card.members) return `Your decision: ${describeSet(step.decision)}. Change it and save it, or keep it.`;
-    return `Your decision: ${describe(step.decision)}. Decide again or keep it.`;
+    return `Your decision: ${this.brief(step)}. ${step.card.members ? "Change it and save it, or keep it." : "Decide again or keep it."}`;
+  }
+
+  brief(step) {
+    if (this.joint) return "decided together";
+    return step.card.members ? describeSet(step.decision) : describe(step.decision);
   }
 
   unreadable = "An image cannot be read. Choose “unsure” for it and add a note.";

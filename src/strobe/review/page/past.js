@@ -14,6 +14,7 @@ export class Past {
     this.at = 0;
     this.before = null; // the oldest row that the server has sent
     this.complete = complete;
+    this.jumped = false; // whether the person chose the current position from the list
   }
 
   get atEnd() {
@@ -33,23 +34,27 @@ export class Past {
   }
 
   toEnd() {
+    this.jumped = false;
     this.at = this.steps.length;
+  }
+
+  // Load older decisions until there is one before the current position, if there is any.
+  async fetchOlder() {
+    while (!this.complete && this.at === 0) await this.fetchPage();
   }
 
   // Load older decisions, made before this page was opened or on another device. One response may contain nothing new,
   // because it also lists decisions made here, and because a corrected decision is one step, not two.
-  async fetchOlder() {
+  async fetchPage() {
     const known = new Set(this.steps.map((one) => nameOf(one.card)));
-    while (!this.complete && this.at === 0) {
-      const { decisions, before } = await get(`/api/history${this.before ? `?before=${this.before}` : ""}`);
-      for (const one of decisions) {
-        if (known.has(nameOf(one.card))) continue;
-        known.add(nameOf(one.card));
-        this.steps.unshift(one);
-        this.at += 1;
-      }
-      this.before = before;
-      this.complete = before === null;
+    const { decisions, before } = await get(`/api/history${this.before ? `?before=${this.before}` : ""}`);
+    for (const one of decisions) {
+      if (known.has(nameOf(one.card))) continue;
+      known.add(nameOf(one.card));
+      this.steps.unshift(one);
+      this.at += 1;
     }
+    this.before = before;
+    this.complete = before === null;
   }
 }

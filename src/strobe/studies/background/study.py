@@ -31,6 +31,7 @@ class Background(Study):
 
     name = "background"
     decides = 3
+    needs_to_show = ("variants",)
     tables = TABLES
     drawings = FIGURES
 

@@ -11,7 +11,6 @@ from strobe.analyses.model_results import DetectionResult, DetectionScore, Model
 from strobe.analyses.published import detection_rows
 from strobe.analyses.results import Results
 from strobe.analyses.scoring import Collector, ScorableModel, Scoring, SetFacts, box_sets, set_facts
-from strobe.analyses.variants_view import overall
 from strobe.core.answers import Answers, BoxAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import printable
@@ -59,14 +58,11 @@ class Detection(Study):
     decides = -1
     tables = TABLES
     drawings = MAIN
-
-    def applies(self, view: View) -> bool:
-        """Return whether there are detectors."""
-        return bool(view.detectors)
+    needs_to_show = ("detectors",)
 
     def collector(self, scoring: Scoring) -> Collector | None:
         """Return the scores of detectors."""
-        dataset = overall(scoring.dataset)
+        dataset = scoring.merged
         return DetectorScores(scoring) if dataset.labelled.any() or has_boxes(dataset) else None
 
     def lead(self, view: View, models: Mapping[str, ModelResult]) -> tuple[str, str] | None:
@@ -105,7 +101,7 @@ class DetectorScores(Collector):
 
     @cached_property
     def _dataset(self) -> Dataset:
-        return overall(self._scoring.dataset)
+        return self._scoring.merged
 
     @cached_property
     def _facts(self) -> SetFacts:

@@ -7,7 +7,15 @@ from strobe.report.study import Chapter, PageInput, SectionFigures, Study
 from strobe.report.view import Lines, View
 from strobe.studies.generator.chapter import build_strips
 from strobe.studies.generator.figures import granularity_curves, granularity_kept, granularity_ratio
-from strobe.studies.generator.words import accepted_text, by_class, generator_lead, granular, granular_lines, medians
+from strobe.studies.generator.words import (
+    accepted_text,
+    by_class,
+    generator_lead,
+    granular,
+    granular_lines,
+    medians,
+    restarts_text,
+)
 
 FIGURES = (
     granularity_ratio,
@@ -22,10 +30,7 @@ class Generator(Study):
     name = "generator"
     decides = 4
     drawings = FIGURES
-
-    def applies(self, view: View) -> bool:
-        """Return whether there are searches."""
-        return bool(view.results.searches)
+    needs_to_show = ("results.searches",)
 
     def lines(self, view: View) -> Sequence[Lines]:
         """Return the median magnitudes from coarse to fine."""
@@ -47,10 +52,11 @@ class Generator(Study):
         levels = granular(page.view)
         if levels is None:
             return None
+        about = page.dataset.info.provenance
         strips = build_strips(page.dataset, levels, page.source, page.answers)
         content = {
             "strips": strips is not None,
-            "accepted": accepted_text(page.dataset.info.provenance),
+            "accepted": " ".join(filter(None, (accepted_text(about), restarts_text(about)))),
             "medians": medians(page.view, levels),
             "by_class": by_class(levels),
             "kept": levels.preserved,

@@ -158,6 +158,28 @@ def accepted_text(provenance: Mapping[str, object]) -> str:
     return f"Of {generated} generated images, {kept} are used: those that every model gets right. Share right: {right}."
 
 
+def restarts_text(provenance: Mapping[str, object]) -> str:
+    """Return whether the ratios settled over the restarts of the searches, or an empty text if there were none.
+
+    >>> rows = [{"granularity": "fine", "of": "b", "over": "a", "values": [1.8, 1.5, 1.4]}]
+    >>> restarts_text({"restarts": rows})
+    'Over 2 restarts, the last one moved a ratio by up to 7\\xa0%, so the ratios have not settled: fine.'
+    """
+    rows = provenance.get("restarts")
+    moved: dict[str, float] = {}
+    n = 0
+    for row in rows if isinstance(rows, list) else ():
+        values = row.get("values") if isinstance(row, Mapping) else None
+        if isinstance(values, list) and len(values) > 1 and all(isinstance(one, int | float) and one for one in values):
+            n, name = len(values) - 1, printable(row.get("granularity"))
+            moved[name] = max(moved.get(name, 0.0), abs(values[-1] / values[-2] - 1))
+    if not moved:
+        return ""
+    most, late = max(moved.values()), [name for name, share in moved.items() if share > 0.05]
+    line = f"Over {counted(n, 'restart')}, the last one moved a ratio by up to {most:.0%}".replace("%", "\xa0%")
+    return f"{line}, so the ratios have not settled: {join(late)}." if late else f"{line}."
+
+
 def generator_lead(found: GranularityView) -> tuple[str, str]:
     """Return the page's first sentences: whether any model is robust, and the ratio of search distances."""
     shares = {

@@ -40,10 +40,8 @@ class PeopleStudy(Study):
     decides = -2
     tables = TABLES
     drawings = (*NAMES, *BOXES)
-
-    def applies(self, view: View) -> bool:
-        """Return whether people named images or drew boxes."""
-        return bool(view.results.people or view.results.drawn)
+    needs_to_score = ("dataset.names", "dataset.drawn")
+    needs_to_show = ("results.people", "results.drawn")
 
     def collector(self, scoring: Scoring) -> Collector | None:
         """Return the results of people, if they named images (not only to label sets) or drew boxes."""

@@ -47,14 +47,15 @@ class Review(Study):
     name = "review"
     tables = TABLES
     drawings = FIGURES
+    needs_to_score = ("candidates.verdicts",)
 
     def applies(self, view: View) -> bool:
         """Return whether votes could have changed these sets."""
         return view.is_temporal or view.results.review is not None
 
-    def collector(self, scoring: Scoring) -> Collector | None:
-        """Return the results of the review, if people voted."""
-        return ReviewScores(scoring) if scoring.candidates.verdicts else None
+    def collector(self, scoring: Scoring) -> Collector:
+        """Return the results of the review."""
+        return ReviewScores(scoring)
 
     def notes(self, view: View, task: Task) -> Sequence[str]:
         """Return the effect of review on every classifier: the drop before and after, and the difference."""

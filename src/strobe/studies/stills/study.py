@@ -17,10 +17,7 @@ class Stills(Study):
     name = "stills"
     decides = 1
     drawings = MAIN
-
-    def applies(self, view: View) -> bool:
-        """Return whether sets are single images."""
-        return view.words.is_still
+    needs_to_show = ("words.is_still",)
 
     def lead(self, view: View, models: Mapping[str, ModelResult]) -> tuple[str, str] | None:
         """Return the accuracy of the best model."""

@@ -275,9 +275,6 @@ def _class_medians(
 ) -> ClassMedians:
     """Medians over the classes that have a set; in a bootstrap draw, classes without a set are skipped."""
     n = len(classes)
-    if not classes:
-        none = nothing("no anchor has a label")
-        return ClassMedians(acc_orig=none, acc_pmk=none, drop=none, n_classes=0)
     values = [
         float(np.median([getattr(part, name).value for part in classes])) for name in ("acc_orig", "acc_pmk", "drop")
     ]
@@ -292,8 +289,7 @@ def _class_medians(
     out = []
     for value, right in zip(values, (orig, perturbed, lost), strict=True):
         share = np.divide(draws.sums(member & right[:, None]), size, out=np.full(size.shape, np.nan), where=size > 0)
-        drawn = share[~np.isnan(share).all(axis=1)]
-        out.append(draws.estimate(value, np.nanmedian(drawn, axis=1), n=n, limits=SHARES))
+        out.append(draws.estimate(value, np.nanmedian(share, axis=1), n=n, limits=SHARES))
     return ClassMedians(acc_orig=out[0], acc_pmk=out[1], drop=out[2], n_classes=n)
 
 

@@ -52,7 +52,6 @@ def fit(
             "tag models as standard to fit one"
         )
     linear, logit = _robustness(count, draws_of_counts, used, same, bootstrap)
-    axes = [logit_of_counts(count[:, i], count[:, 2]) for i in (0, 1)]
     models = tuple(
         ModelTrend(
             model=score.model,
@@ -68,8 +67,8 @@ def fit(
         for m, score in enumerate(scores)
     )
     return Trend(
-        linear=None if reason else _line(100 * share[used, 0], 100 * share[used, 1], "points"),
-        logit=None if reason else _line(axes[0][used], axes[1][used], "log odds"),
+        linear=None if reason else _line(100 * share[used], "points"),
+        logit=None if reason else _line(logit_of_counts(count[used, :2], count[used, 2:]), "log odds"),
         reason=reason,
         models=models,
         median_drop=_types(scores, share[:, 0] - share[:, 1], shares[:, :, 0] - shares[:, :, 1], same, bootstrap),
@@ -77,8 +76,9 @@ def fit(
     )
 
 
-def _line(x: Floats, y: Floats, unit: Literal["points", "log odds"]) -> TrendLine | None:
-    line = fit_line(x, y)
+def _line(points: Floats, unit: Literal["points", "log odds"]) -> TrendLine | None:
+    """Return the line through the points (M, 2)."""
+    line = fit_line(points[:, 0], points[:, 1])
     return None if line is None else TrendLine(**asdict(line), unit=unit)
 
 
@@ -97,6 +97,9 @@ def _robustness(
     count: Floats, draws_of_counts: Floats, used: Bools, same: Bools, bootstrap: Bootstrap
 ) -> tuple[list[Robustness], list[Robustness]]:
     """Return the effective robustness of every model on both axes, as shares."""
+    if not used.any():
+        without = [_no_line(0) for _ in count]
+        return without, without
     plain = _Axis(
         count[:, :2] / count[:, 2:], _divide(draws_of_counts[:, :, :2], draws_of_counts[:, :, 2:]), straight=True
     )
@@ -129,8 +132,6 @@ def _off_the_line(
     axis: _Axis, perturbed: Floats, draws: Floats, used: Bools, same: Bools, n: NDArray[np.int64], bootstrap: Bootstrap
 ) -> list[Robustness]:
     x = axis.points[:, 0]
-    if not used.any():
-        return [_no_line(0) for _ in x]
     value = perturbed - axis.line_shares(axis.points, used, same)
     draws_off = draws - axis.line_shares(axis.draws, used, same)
     out = []

@@ -10,7 +10,6 @@ from strobe.analyses.comparison import compare
 from strobe.analyses.model_results import ClassificationResult, ClassificationScore, ModelResult, figures_of
 from strobe.analyses.results import Results, dataset_facts
 from strobe.analyses.scoring import Collector, ScorableModel, Scoring, SetFacts, class_sets, set_facts
-from strobe.analyses.variants_view import overall
 from strobe.core.answers import Answers, ClassAnswers
 from strobe.core.codec import encode
 from strobe.core.dataset import Dataset
@@ -195,7 +194,7 @@ class ClassifierScores(Collector):
 
     @cached_property
     def _whole(self) -> Dataset:
-        return overall(self._scoring.dataset).labelled_sets()
+        return self._scoring.merged.labelled_sets()
 
     @cached_property
     def _prepared(self) -> Prepared:
@@ -247,7 +246,7 @@ class ClassifierScores(Collector):
             dataset=dataset_facts(self._scoring.dataset, k=self._prepared.plan.k),
             models={**results.models, **{one.model: one for one in scores}},
             offset_error_all_models=self._pool.estimates() if self._pool.n_models else (),
-            comparison=compare(self._whole, scores),
+            comparison=compare(self._whole, scores) if len(scores) > 1 else (),
             trend=fit(self._whole, scores, seed=options.seed, replicates=options.draws),
         )
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 from strobe.analyses.model_results import ClassificationScore
 from strobe.analyses.results import Results
 from strobe.analyses.scoring import Collector, Scoring
-from strobe.analyses.variants_view import overall
 from strobe.report.study import SectionFigures, Study
 from strobe.report.view import View
 from strobe.studies.trainings import figures
@@ -22,10 +21,8 @@ class TrainingSeries(Study):
     name = "trainings"
     tables = TABLES
     drawings = FIGURES
-
-    def applies(self, view: View) -> bool:
-        """Return whether a recipe was trained several times."""
-        return bool(view.results.trainings)
+    needs_to_score = ("has_several_models",)
+    needs_to_show = ("results.trainings",)
 
     def collector(self, scoring: Scoring) -> Collector:
         """Return the means over trainings."""
@@ -52,7 +49,7 @@ class TrainingScores(Collector):
         scores = [one for one in results.models.values() if isinstance(one, ClassificationScore)]
         if not any(SEED_MARK in one.model for one in scores):
             return results
-        whole, options = overall(self._scoring.dataset).labelled_sets(), self._scoring.options
+        whole, options = self._scoring.merged.labelled_sets(), self._scoring.options
         return replace(results, trainings=trainings(whole, scores, seed=options.seed, replicates=options.draws))
 
 

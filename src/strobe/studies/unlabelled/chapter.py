@@ -19,7 +19,7 @@ from strobe.report.wording import counted, percent, plain_number
 from strobe.studies.unlabelled.chapter_links import link_cases, link_tables
 from strobe.studies.unlabelled.records import FlickerResults
 from strobe.studies.unlabelled.score import cut_frames, ended_at, without_cuts
-from strobe.studies.unlabelled.words import bound, excluded, ranked, spell_text
+from strobe.studies.unlabelled.words import bound, excluded, ranked, spell_text, stopped
 
 MOST_VIDEOS = 24
 """The most timelines on the page. Videos with more flips come first; tables/flicker_videos.csv has all of them."""
@@ -83,7 +83,8 @@ def _track(name: str, answers: Mapping[str, Answers], frames: Ints) -> _Track:
 
 def _intro(found: FlickerResults) -> list[str]:
     out = [f"{printable(name)}: {bound(found, one, 'it', name)}" for name, one in list(ranked(found).items())[:3]]
-    return [*out, *(f"{line}." for line in excluded(found))]
+    early = [f"{printable(name)}: {stopped(one)}." for name, one in found.models.items() if one.stopped_early]
+    return [*out, *(f"{line}." for line in excluded(found)), *early]
 
 
 def _tables(found: FlickerResults) -> list[Lines]:
@@ -113,8 +114,9 @@ def _tables(found: FlickerResults) -> list[Lines]:
         )
     ]
     if any(one.coarser for one in models.values()):
-        levels = [level.level for level in next(iter(models.values())).coarser]
-        coarse = [[printable(n), o.flicker.text(), *(c.flicker.text() for c in o.coarser)] for n, o in models.items()]
+        levels = [level.level for level in max((one.coarser for one in models.values()), key=len)]
+        known = {name: one for name, one in models.items() if one.coarser}
+        coarse = [[printable(n), o.flicker.text(), *(c.flicker.text() for c in o.coarser)] for n, o in known.items()]
         note = "Flicker after similar classes are merged: a change between two breeds no longer counts."
         out.append(("Is it a change of kind?", ["Model", "All classes", *levels], coarse, [note]))
     for name, one in list(models.items())[:MOST_MODELS]:

@@ -4,10 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from strobe.analyses.early import StoppedEarly
 from strobe.core.codec import LEFT_OUT, Count
 from strobe.core.errors import expect
 from strobe.core.estimate import Estimate, Missing
 from strobe.core.tables import SCENE_CUT
+from strobe.studies.noise.records import NoiseScore
 from strobe.studies.unlabelled.records_links import LinkScore
 
 CUT = SCENE_CUT
@@ -103,7 +105,7 @@ class FlickerScore:
     `flicker` is the share of sets in which the answer on some member within k differs from the anchor's, and
     `consistency` is the rest. `most_frequent` is the mean over sets of the share of frames with the set's most frequent
     answer. `sure_flip_rate` counts the flips with both confidences of at least `sure`. `unscored` counts sets without
-    all answers.
+    all answers. After a run that `stopped_early`, only flicker and consistency are known; both are exact.
     """
 
     k: Count
@@ -121,6 +123,8 @@ class FlickerScore:
     videos: tuple[VideoFlicker, ...]
     unscored: Count
     notes: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
+    stopped_early: StoppedEarly | None = field(default=None, metadata=LEFT_OUT)
+    noise: NoiseScore | None = field(default=None, metadata=LEFT_OUT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

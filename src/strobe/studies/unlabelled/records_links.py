@@ -6,6 +6,7 @@ from typing import Literal
 from strobe.core.codec import LEFT_OUT, Count
 from strobe.core.estimate import Estimate, Missing
 from strobe.metrics.links import LinkRules
+from strobe.studies.noise.records import NoiseScore
 
 LinkEvent = Literal["gap", "class change", "crossing"]
 
@@ -116,3 +117,4 @@ class LinkScore:
     videos: tuple[VideoLinks, ...]
     cases: tuple[LinkCase, ...]
     notes: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
+    noise: NoiseScore | None = field(default=None, metadata=LEFT_OUT)

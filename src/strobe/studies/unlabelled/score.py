@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from strobe.analyses.answer_patterns import digest_of_answers
 from strobe.analyses.comparison_flicker import FlickerSets
+from strobe.analyses.early import STOPPED, by_answers, is_stopped, saved, settled_sets, wrong_rows
 from strobe.analyses.plan import NOT_VIDEO, Plan, ScoreOptions
 from strobe.core.answers import ClassAnswers, State
 from strobe.core.arrays import Bools, Ints
@@ -140,6 +141,8 @@ def flicker_score(shared: FlickerPlan, answers: ClassAnswers) -> FlickerScore | 
     scored = answered(shared.plan, answers)
     if not scored.any():
         return None
+    if by_answers(shared.plan) and is_stopped(shared.plan, answers):
+        return _stopped_score(shared, answers, scored)
     part, label = shared if scored.all() else shared.only(scored), answer_labels(answers)
     plan = part.plan
     rows = label[plan.frame]
@@ -167,27 +170,58 @@ def flicker_score(shared: FlickerPlan, answers: ClassAnswers) -> FlickerScore | 
     )
 
 
+def _stopped_score(shared: FlickerPlan, answers: ClassAnswers, scored: Bools) -> FlickerScore:
+    """Return the score of a model that stopped at the first other answer of each set."""
+    plan, none = shared.plan.only(scored), nothing(STOPPED)
+    differs = np.logical_or.reduceat(wrong_rows(plan, answers), plan.start)
+    return FlickerScore(
+        k=plan.k,
+        flicker=plan.all_sets.estimates(differs[None])[0],
+        consistency=plan.all_sets.estimates(~differs[None])[0],
+        most_frequent=none,
+        curve=(),
+        time_curve=Missing(STOPPED),
+        flip_rate=none,
+        sure=shared.options.sure,
+        sure_flip_rate=none,
+        spells=Missing(STOPPED),
+        alternations=(),
+        coarser=(),
+        videos=(),
+        unscored=int((~scored).sum()),
+        notes=tuple(note for note in (plan.few_dominate,) if note) or None,
+        stopped_early=saved(shared.plan, answers),
+    )
+
+
 def flicker_sets(plan: Plan, answers: ClassAnswers, *, name: str) -> FlickerSets:
     """Return the sets in which one classifier changes its answer, for comparing it with others."""
     scored, first = answered(plan, answers), np.full(plan.n_sets, -1, dtype=np.int32)
+    stopped = by_answers(plan) and is_stopped(plan, answers)
     figure = nothing("no set has all its answers")
     if scored.any():
         part = plan if scored.all() else plan.only(scored)
-        first[scored] = first_change(
-            answer_labels(answers)[part.frame],
-            part.set_row,
-            part.level,
-            part.is_anchor,
-            n_sets=part.n_sets,
-            never=plan.k + 1,
-        )
+        if stopped:  # the smallest level with another answer is unknown, but it is at most k
+            differs = np.logical_or.reduceat(wrong_rows(part, answers), part.start)
+            first[scored] = np.where(differs, plan.k, plan.k + 1)
+        else:
+            first[scored] = first_change(
+                answer_labels(answers)[part.frame],
+                part.set_row,
+                part.level,
+                part.is_anchor,
+                n_sets=part.n_sets,
+                never=plan.k + 1,
+            )
         figure = part.all_sets.estimates((first[scored] <= plan.k)[None])[0]
-    exact = digest_of_answers(answers, plan)
+    exact = "" if stopped else digest_of_answers(answers, plan)
     return FlickerSets(model=name, k=plan.k, flicker=figure, first_wrong=first, exact=exact)
 
 
 def answered(plan: Plan, answers: ClassAnswers) -> Bools:
-    """Return the sets with all answers, (S,)."""
+    """Return the sets with all answers, (S,), or with enough answers if the model stopped early."""
+    if (answers.state[plan.frame] == State.SKIPPED).any() and by_answers(plan):
+        return settled_sets(plan, answers)
     scored = np.ones(plan.n_sets, dtype=bool)
     scored[plan.set_row[~answers.scored[plan.frame]]] = False
     return scored

@@ -9,7 +9,6 @@ from strobe.analyses.model_results import ClassificationScore, ModelResult
 from strobe.analyses.plan import Plan
 from strobe.analyses.results import Results, dataset_facts
 from strobe.analyses.scoring import Collector, ScorableModel, Scoring
-from strobe.analyses.variants_view import overall
 from strobe.core.answers import Answers, BoxAnswers, ClassAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
@@ -18,7 +17,7 @@ from strobe.report.study import Chapter, PageInput, SectionFigures, Study
 from strobe.report.view import Lines, View
 from strobe.studies.unlabelled import figures
 from strobe.studies.unlabelled.chapter import MOST_MODELS, flicker_chapter
-from strobe.studies.unlabelled.records import CheckedFlicker, FlickerResults, FlickerScore
+from strobe.studies.unlabelled.records import CheckedFlicker, FlickerOptions, FlickerResults, FlickerScore
 from strobe.studies.unlabelled.records_links import LinkScore
 from strobe.studies.unlabelled.score import (
     FlickerPlan,
@@ -48,10 +47,8 @@ class Unlabelled(Study):
     decides = 5
     tables = TABLES
     drawings = FIGURES
-
-    def applies(self, view: View) -> bool:
-        """Return whether flicker was scored."""
-        return view.results.flicker is not None
+    needs_to_score = ("lacks_labels",)
+    needs_to_show = ("results.flicker",)
 
     def collector(self, scoring: Scoring) -> Collector | None:
         """Return the flicker of classifiers, if some set of frames around an anchor has no label."""
@@ -121,15 +118,15 @@ class FlickerScores(Collector):
 
     @cached_property
     def _dataset(self) -> tuple[Dataset | None, int]:
-        return without_cuts(overall(self._scoring.dataset), self._scoring.options.k)
+        return without_cuts(self._scoring.merged, self._scoring.options.k)
 
     @cached_property
     def _plan(self) -> FlickerPlan | None:
         dataset = self._dataset[0]
         if dataset is None:
             return None
-        cuts = cut_frames(overall(self._scoring.dataset))
-        return FlickerPlan(dataset, self._scoring.options, self._scoring.flicker, cuts=cuts)
+        cuts = cut_frames(self._scoring.merged)
+        return FlickerPlan(dataset, self._scoring.options, self._scoring.flicker or FlickerOptions(), cuts=cuts)
 
     def add(self, result: ModelResult | None, model: ScorableModel, answers: Answers) -> ModelResult | None:
         """Score one classifier."""
@@ -139,7 +136,7 @@ class FlickerScores(Collector):
                 self._models[model.name] = score
                 result = self._with_people(self._plan.plan, result, model.name, answers)
         elif isinstance(answers, BoxAnswers):
-            options, whole = self._scoring.options, overall(self._scoring.dataset)
+            options, whole = self._scoring.options, self._scoring.merged
             links = link_score(
                 whole,
                 answers,
@@ -176,7 +173,7 @@ class FlickerScores(Collector):
             )
         if not self._models and not self._detectors:
             return results
-        facts, whole = results.dataset, overall(self._scoring.dataset)
+        facts, whole = results.dataset, self._scoring.merged
         if not results.models:
             facts = dataset_facts(self._scoring.dataset, k=self._scoring.options.k, needs_labels=False)
         flicker = FlickerResults(

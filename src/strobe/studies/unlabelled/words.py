@@ -37,10 +37,9 @@ def bound(found: FlickerResults, model: FlickerScore, who: str = "the model", na
             f"have several right answers. With such sets counted as right, {who} is right on every frame in at most "
             f"{measured(checked.bound)} of the sets."
         )
-    return (
-        f"{condition(found)}, {who} is right on every frame in at most {percent(model.consistency)} of the sets, and "
-        f"on at most {percent(model.most_frequent)} of all frames."
-    )
+    frames = f", and on at most {percent(model.most_frequent)} of all frames" if model.stopped_early is None else ""
+    most = percent(model.consistency)
+    return f"{condition(found)}, {who} is right on every frame in at most {most} of the sets{frames}."
 
 
 def steadiest(found: FlickerResults) -> dict[str, LinkScore]:
@@ -133,7 +132,7 @@ def flicker_lines(view: View) -> list[Lines]:
     if not flicker.models:
         return links
     columns = ["model", "flicker", "consistency", "flip_rate", "sure_flip_rate"]
-    levels = next(iter(flicker.models.values())).coarser
+    levels = max((one.coarser for one in flicker.models.values()), key=len)
     columns += [f"flicker, {one.level}" for one in levels]
     rows = [
         [
@@ -143,6 +142,7 @@ def flicker_lines(view: View) -> list[Lines]:
             _short(one.flip_rate),
             _short(one.sure_flip_rate),
             *(_short(level.flicker) for level in one.coarser),
+            *["—"] * (len(levels) - len(one.coarser)),
         ]
         for name, one in ranked(flicker).items()
     ]
@@ -151,6 +151,7 @@ def flicker_lines(view: View) -> list[Lines]:
     notes += excluded(flicker)
     notes += [f"{printable(name)}: {bound(flicker, one, 'it', name)}" for name, one in ranked(flicker).items()]
     notes += [f"{printable(name)}: {text}" for name, one in flicker.models.items() for text in one.notes or ()]
+    notes += [f"{printable(name)}: {stopped(one)}" for name, one in flicker.models.items() if one.stopped_early]
     return [(f"{printable(data.name)}: flicker without labels", columns, rows, notes), *links]
 
 
@@ -183,6 +184,12 @@ def link_lines(view: View, found: FlickerResults) -> list[Lines]:
     return [(title, ["model", *LINK_COLUMNS, "links"], link_rows(found), notes)]
 
 
+def stopped(model: FlickerScore) -> str:
+    """Return the note on a model that was stopped early."""
+    early = "" if model.stopped_early is None else model.stopped_early.text()
+    return f"stopped early, {early}; figures that need every frame are missing (run without --stop-early)"
+
+
 def excluded(found: FlickerResults) -> list[str]:
     """Return a line for each kind of excluded sets."""
     out = []
@@ -200,6 +207,8 @@ def _short(found: Estimate) -> str:
 
 def spell_text(model: FlickerScore) -> str:
     """Return how long a different answer lasts, in one sentence."""
+    if model.stopped_early is not None:
+        return f"Unknown: {stopped(model)}."
     if isinstance(model.spells, Missing):
         return "The model never leaves an answer and returns to it."
     found = model.spells

@@ -60,14 +60,12 @@ class VariantsStudy(Study):
     decides = 2
     tables = TABLES
     drawings = (*FIGURES, *CONTRASTS.values())
+    needs_to_score = ("dataset.variants",)
+    needs_to_show = ("variants",)
 
-    def applies(self, view: View) -> bool:
-        """Return whether images were changed on purpose."""
-        return bool(view.variants)
-
-    def collector(self, scoring: Scoring) -> Collector | None:
-        """Return the scores by variant, if the dataset has variants."""
-        return VariantScores(scoring) if scoring.dataset.variants is not None else None
+    def collector(self, scoring: Scoring) -> Collector:
+        """Return the scores by variant."""
+        return VariantScores(scoring)
 
     def lines(self, view: View) -> Sequence[Lines]:
         """Return accuracy by variant, and the findings of searches."""

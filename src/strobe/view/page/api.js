@@ -91,8 +91,12 @@ export function warn(text) {
   $("alert").hidden = !text;
 }
 
+// A set that is named by its frame alone is shown with its video.
+export const fullName = (name, video) => (name.includes(video) ? name : `${video}·${name}`);
+
 export const STATUS = ["unscored", "holds", "breaks", "wrong"];
 export const SIGN = { unscored: "·", holds: "✓", breaks: "✕", wrong: "○" };
+export const short = (kind, labelled) => ({ unscored: "not scored", holds: labelled ? "right" : "one answer", breaks: "flickers", wrong: "wrong on the anchor" })[kind] ?? kind;
 export const words = (labelled) => (labelled
   ? { unscored: "not scored", holds: "right on all frames", breaks: "flickers: right, then wrong", wrong: "wrong on the anchor" }
   : { unscored: "not scored", holds: "one answer on all frames", breaks: "flickers: the answer changes", wrong: "" });

@@ -32,7 +32,7 @@ function ask(title, label, { value = "", hint = "", pattern = null }, use) {
   dialog.showModal();
 }
 
-export const askTag = (body, n, done) => ask(n === 1 ? "Tag this set" : `Tag ${plural(n, "set")}`, "Tag", { hint: "Tags are stored in tags.jsonl beside the dataset, with your name." }, async (text) => {
+export const askTag = (body, n, done) => ask(n === 1 ? "Tag this set" : `Tag ${plural(n, "set")}`, "Tag", { hint: "Tags are stored in tags.jsonl in the dataset's folder, with your name." }, async (text) => {
   await call("/api/tag", { data: state().get("data"), act: "tag", text, ...body });
   await done();
   return null;

@@ -3,12 +3,12 @@
 import { address, call, link, make, number, plural, say, state, go } from "./api.js";
 
 const STATE = { running: "running", killed: "killed", stopped: "stopped", predicted: "not scored", scored: "scored" };
-const WHY = {
-  running: "Predictions are being made now.",
+const WHY = { // what to do
+  running: "",
   killed: "The process was killed. Run the same command again to resume.",
   stopped: "Some frames have no prediction. Run the same command again to resume.",
   predicted: "Predictions are complete. Run strobe score to get figures.",
-  scored: "Results are up to date.",
+  scored: "",
 };
 const chosen = new Map();
 let compared = null;
@@ -27,8 +27,8 @@ function order(rows, by, up) {
 function head(columns, by, up) {
   const cell = (key, text, right) => make("th", { scope: "col", cls: right ? "right" : "", "aria-sort": by === key ? (up ? "ascending" : "descending") : null },
     make("button", { type: "button", on: { click: () => go(address({ by: key, up: by === key ? (up ? null : "1") : right || key === "date" ? null : "1" }), { replace: true }) } }, text));
-  return make("tr", {}, make("th", { scope: "col" }, make("span", { cls: "visually-hidden" }, "Compare")), cell("model", "model"), cell("run", "run"), cell("dataset", "dataset"), cell("date", "date"), cell("state", "state"),
-    ...columns.map((name) => cell(name, name, true)));
+  return make("tr", {}, make("th", { scope: "col" }, make("span", { cls: "visually-hidden" }, "Compare")), cell("model", "model"), ...columns.map((name) => cell(name, name, true)),
+    cell("state", "state"), cell("run", "run"), cell("dataset", "dataset"), cell("date", "date"));
 }
 
 function line(row, columns, shared, redraw) {
@@ -46,15 +46,15 @@ function line(row, columns, shared, redraw) {
   return make("tr", {},
     make("td", {}, can ? box : null),
     make("th", { scope: "row" }, can ? link(`/?page=sets&data=${run.dataset}&${new URLSearchParams({ f: shown })}`, {}, row.model) : row.model || "no model yet", progress),
-    make("td", {}, run.name), make("td", {}, run.dataset_name || make("span", { cls: "sub" }, run.problem || "not found")),
-    make("td", { cls: "nowrap" }, run.at.slice(0, 16).replace("T", " ")),
-    make("td", {}, make("span", { cls: `state ${run.state}`, title: WHY[run.state] }, STATE[run.state]), run.dataset && (run.problem || run.note) ? make("span", { cls: "sub" }, run.problem || run.note) : null),
     ...columns.map((name) => {
       const found = row.figures[name];
       if (!found || found.v === null) return make("td", { cls: "right" }, "—");
       const [value, ...ends] = found.text.split(" ");
       return make("td", { cls: "right" }, make("span", { cls: "num" }, value), make("span", { cls: "ci" }, ends.join(" ")));
-    }));
+    }),
+    make("td", {}, make("span", { cls: `state ${run.state}` }, STATE[run.state]), make("span", { cls: "sub" }, (run.dataset && (run.problem || run.note)) || WHY[run.state])),
+    make("td", {}, run.name), make("td", {}, run.dataset_name || make("span", { cls: "sub" }, run.problem || "not found")),
+    make("td", { cls: "nowrap" }, run.at.slice(0, 16).replace("T", " ")));
 }
 
 async function compare(redraw) {

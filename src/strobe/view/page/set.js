@@ -1,6 +1,6 @@
 // One set: player, filmstrip, every model's answers over the frames, boxes, people's answers, the timeline of its video.
 
-import { $, address, call, go, link, make, query, shape, SIGN, state } from "./api.js";
+import { $, address, call, fullName, go, link, make, query, shape, short, SIGN, state } from "./api.js";
 import { openTag, setTags } from "./doing.js";
 import { strips } from "./videos.js";
 
@@ -56,7 +56,7 @@ function film(main) {
   return make("div", { cls: "film", role: "group", "aria-label": "Frames" }, ...found.frames.map((frame, place) => {
     const last = staged().at(-1);
     return make("button", { type: "button", cls: `still ${last ? mark(last, place) : "plain"}${frame.anchor ? " anchor" : ""}${frame.kept ? "" : " dropped"}`, "aria-pressed": String(place === at), "aria-label": `Frame ${frame.l}${frame.kept ? "" : ", dropped by review"}${last && known(last) ? `: ${last.answers[place] ?? "no answer"}` : ""}`, on: { click: () => { stop(); show(place); } } },
-      frame.i ? make("img", { src: `${src(frame)}/small`, alt: "", loading: "lazy" }) : make("span", { cls: "blank" }), make("span", {}, frame.l));
+      frame.i ? make("img", { src: `${src(frame)}/small`, alt: "", loading: "lazy" }) : null, make("span", {}, frame.l));
   }));
 }
 
@@ -68,8 +68,8 @@ function matrix() {
     make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "model"), ...found.frames.map((frame, place) => make("th", { scope: "col", cls: place === at ? "now" : "" }, frame.l)))),
     make("tbody", {}, ...found.models.map((model, row) => make("tr", { cls: names.includes(model.model) ? "on" : "" },
       make("th", { scope: "row" }, link(address({ f: model.model, b: now.get("b") === model.model ? null : now.get("b") }), { cls: "model-name" }, make("i", { cls: `swatch s${(row % COLOURS) + 1}` }), model.model),
-        make("span", { cls: `state ${model.status}` }, `${SIGN[model.status]} ${model.status}`),
-        names.at(-1) === model.model || found.models.length < 2 ? null : make("button", { type: "button", cls: "quiet", "aria-pressed": String(now.get("b") === model.model), title: "Show this model beside the other, as the one before", on: { click: () => go(address({ b: now.get("b") === model.model ? null : model.model, f: names.at(-1) }), { replace: true }) } }, now.get("b") === model.model ? "before ×" : "before", make("span", { cls: "visually-hidden" }, ` ${model.model}`))),
+        make("span", { cls: `state ${model.status}` }, `${SIGN[model.status]} ${short(model.status, model.right !== null)}`),
+        names.at(-1) === model.model || found.models.length < 2 ? null : make("button", { type: "button", cls: "quiet", "aria-pressed": String(now.get("b") === model.model), title: "Show this model on the left, as the one before", on: { click: () => go(address({ b: now.get("b") === model.model ? null : model.model, f: names.at(-1) }), { replace: true }) } }, now.get("b") === model.model ? "before ×" : "before", make("span", { cls: "visually-hidden" }, ` ${model.model}`))),
       ...found.frames.map((_, place) => (model.pending ? make("td", { cls: "unscored" }, "…") : make("td", { cls: `${mark(model, place)}${place === at ? " now" : ""}`, title: `${model.answers[place] ?? "no answer"} ${percent(model.confidence[place])}` }, model.answers[place] ?? "—"))))))));
 }
 
@@ -81,7 +81,7 @@ function chart() {
   const [wide, tall, left, base] = [640, 190, 44, 20];
   const x = (place) => left + (place * (wide - left - 8)) / (found.frames.length - 1);
   const y = (value) => 8 + (1 - value) * (tall - base - 8);
-  const svg = shape("svg", { viewBox: `0 0 ${wide} ${tall}`, class: "chart", role: "img", "aria-label": "Scores of all models over the frames of the set; the table has the answers" });
+  const svg = shape("svg", { viewBox: `0 0 ${wide} ${tall}`, class: models.length > COLOURS ? "chart many" : "chart", role: "img", "aria-label": "Scores of all models over the frames of the set; the table has the answers" });
   for (const value of [0, 0.5, 1]) {
     const text = shape("text", { x: left - 6, y: y(value) + 4, "text-anchor": "end" });
     text.textContent = `${100 * value} %`;
@@ -134,7 +134,10 @@ function show(place) {
   $("when").textContent = `${frame.l} · ${frame.t}${frame.hints.length ? ` · ${frame.hints.join(", ")}` : ""}${frame.kept ? "" : " · dropped by review"}`;
   $("slide").value = at;
   $("slide").setAttribute("aria-valuetext", frame.l);
-  document.querySelectorAll(".film .still").forEach((node, one) => node.setAttribute("aria-pressed", String(one === at)));
+  const film = document.querySelector(".film");
+  [...film.children].forEach((node, one) => node.setAttribute("aria-pressed", String(one === at)));
+  const still = film.children[at];
+  film.scrollLeft = still.offsetLeft - film.offsetLeft - (film.clientWidth - still.clientWidth) / 2;
   document.querySelectorAll(".matrix tr").forEach((row) => [...row.children].forEach((cell, one) => cell.classList.toggle("now", one === at + 1)));
   const line = document.querySelector(".chart .now");
   if (line) { const x = 44 + (at * (640 - 52)) / (found.frames.length - 1); line.setAttribute("x1", x); line.setAttribute("x2", x); }
@@ -168,9 +171,9 @@ export async function drawSet(main, shared) {
   found = await call(asked);
   if (Number(state().get("row")) !== row || state().get("page") !== "set") return;
   const models = staged();
-  const broken = models.at(-1);
+  const broken = models.findLast((one) => known(one) && one.status === "breaks");
   if (!again) {
-    const first = known(broken) && broken.status === "breaks" && broken.right ? broken.right.map((right, place) => [right, Math.abs(found.frames[place].d), place]).filter(([right]) => !right).sort((a, b) => a[1] - b[1])[0]?.[2] : undefined;
+    const first = broken?.right ? broken.right.map((right, place) => [right, Math.abs(found.frames[place].d), place]).filter(([right]) => !right).sort((a, b) => a[1] - b[1])[0]?.[2] : undefined;
     at = first ?? found.frames.findIndex((frame) => frame.anchor);
   }
   const { near } = found;
@@ -179,7 +182,7 @@ export async function drawSet(main, shared) {
   const timeline = make("section", { cls: "card", id: "timeline" }, make("h2", {}, link(address({ page: "video", vrow: found.video_row, row: null }), {}, found.video)), make("p", { cls: "sub" }, "…"));
   main.replaceChildren(make("div", { cls: "page one" },
     make("div", { cls: "one-head" },
-      make("div", {}, make("p", { cls: "eyebrow" }, link(address({ page: "sets", row: null }), {}, "← Sets"), ` · ${[found.labels, found.variant, found.review === "not reviewed" ? "" : found.review].filter(Boolean).join(" · ")}`), make("h1", {}, found.name)),
+      make("div", {}, make("p", { cls: "eyebrow" }, link(address({ page: "sets", row: null }), {}, "← Sets"), ` · ${[found.labels, found.variant, found.review === "not reviewed" ? "" : found.review].filter(Boolean).join(" · ")}`), make("h1", {}, fullName(found.name, found.video))),
       make("div", { cls: "stepper" }, make("button", { type: "button", id: "previous", "aria-label": "Previous set", disabled: !(near.before >= 0), on: { click: () => step(near.before) } }, "←"), make("span", {}, where), make("button", { type: "button", id: "next", "aria-label": "Next set", disabled: !(near.after >= 0), on: { click: () => step(near.after) } }, "→"))),
     make("div", { cls: "look" },
       make("div", { cls: "player" }, make("div", { id: "stage" }), make("div", { cls: "transport" }, make("button", { type: "button", id: "play", on: { click: play } }, "▶ Play"), slide, make("span", { id: "when", cls: "sub" })), film()),

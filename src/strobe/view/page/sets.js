@@ -1,12 +1,13 @@
 // Every set: filters with counts, and a grid of which only the visible part exists.
 
-import { $, address, call, FILTERS, go, link, make, number, plural, query, say, SIGN, state, STATUS, words } from "./api.js";
+import { $, address, call, FILTERS, fullName, go, link, make, number, plural, query, say, short, SIGN, state, STATUS, words } from "./api.js";
 import { doingBar } from "./doing.js";
 
 const PAGE = 60;
 const NAMES = { c: "Class", a: "Answer on the worst frame", d: "First wrong at distance", p: "Confidence of the worst answer", k: "Variant", v: "Video", r: "Review", h: "Hints", t: "Tags" };
 const BINS = ["below 50 %", "50 to 70 %", "70 to 90 %", "90 to 99 %", "99 % and above"];
 const SHOWN = 8;
+const MANY = 14; // models with a sign of their own in a cell
 const opened = new Set(["m", "c"]);
 const unfolded = new Set();
 
@@ -54,20 +55,24 @@ function modelFacet(found, labelled) {
   const focus = now.get("f") ?? "";
   const text = words(labelled);
   const kinds = ["holds", "breaks", ...(labelled ? ["wrong"] : []), ...(Object.values(found).some((one) => one.unscored) ? ["unscored"] : [])];
-  const rows = Object.entries(found).map(([model, counts]) => make("div", { cls: "model", role: "group", "aria-label": model },
+  const isFirst = ([model]) => model === focus || chosen.some((one) => one.startsWith(`${model}:`));
+  const all = Object.entries(found);
+  const models = all.length <= MANY || unfolded.has("m") ? all : [...all.filter(isFirst), ...all.filter((one) => !isFirst(one))].slice(0, Math.max(SHOWN, all.filter(isFirst).length));
+  const rows = models.map(([model, counts]) => make("div", { cls: "model", role: "group", "aria-label": model },
     make("button", { type: "button", cls: `name${model === focus ? " on" : ""}`, "aria-pressed": String(model === focus), title: "Order by this model; answer, distance and confidence refer to it", on: { click: () => go(address({ f: model === focus ? null : model })) } }, model),
     make("div", { cls: "kinds" }, ...kinds.map((kind) => make("button", { type: "button", cls: `kind ${kind}`, "aria-pressed": String(chosen.includes(`${model}:${kind}`)), "aria-label": `${model}: ${text[kind]}, ${counts[kind]} sets`, title: text[kind], on: { click: () => toggle("m", `${model}:${kind}`) } },
       make("span", { cls: "sign", "aria-hidden": "true" }, SIGN[kind]), number(counts[kind]))))));
-  return fold("m", "Models", chosen.length, make("p", { cls: "legend" }, ...kinds.map((kind) => make("span", { cls: kind }, make("b", {}, SIGN[kind]), ` ${text[kind]}`))), ...rows);
+  return fold("m", "Models", chosen.length, make("p", { cls: "legend" }, ...kinds.map((kind) => make("span", { cls: kind }, make("b", {}, SIGN[kind]), ` ${text[kind]}`))), ...rows,
+    models.length < all.length ? make("button", { type: "button", cls: "quiet", on: { click: () => { unfolded.add("m"); refresh(); } } }, `${all.length - models.length} more models`) : null);
 }
 
-function chips(now) {
+function chips(now, labelled) {
   const out = [];
   const chip = (text, changes) => out.push(make("button", { type: "button", cls: "chip", on: { click: () => go(address(changes)) } }, text, make("span", { "aria-hidden": "true" }, " ×"), make("span", { cls: "visually-hidden" }, " remove this filter")));
   for (const key of FILTERS) {
     const all = now.getAll(key);
     for (const value of all) {
-      const text = key === "x" ? `${value.split("\t")[2] === "held" ? "newly held" : "newly broken"}: ${value.split("\t").slice(0, 2).join(" → ")}` : key === "q" ? `“${value}”` : key === "m" ? value.replace(/:(\w+)$/, " $1") : `${NAMES[key].toLowerCase()}: ${textOf(key, value)}`;
+      const text = key === "x" ? `${value.split("\t")[2] === "held" ? "newly held" : "newly broken"}: ${value.split("\t").slice(0, 2).join(" → ")}` : key === "q" ? `“${value}”` : key === "m" ? value.replace(/:(\w+)$/, (_, kind) => `: ${short(kind, labelled)}`) : `${NAMES[key].toLowerCase()}: ${textOf(key, value)}`;
       chip(text, { [key]: all.filter((one) => one !== value) });
     }
   }
@@ -80,11 +85,13 @@ function chips(now) {
 function cellOf(place, one) {
   const data = state().get("data");
   const seen = grid.models.map((model, at) => `${model}: ${STATUS[one.m[at]]}`);
-  const picture = one.i ? make("img", { src: `/media/${data}/${one.i}/small`, alt: "", decoding: "async" }) : make("span", { cls: "no-image", "aria-hidden": "true" }, "no image");
+  const name = fullName(one.name, one.video);
+  const signs = one.m.length <= MANY ? one.m.map((code, at) => make("i", { cls: STATUS[code], title: seen[at] }, SIGN[STATUS[code]]))
+    : [1, 2, 3, 0].map((code) => [code, one.m.filter((other) => other === code).length]).filter(([, n]) => n).map(([code, n]) => make("i", { cls: STATUS[code] }, `${SIGN[STATUS[code]]} ${n}`));
   return link(address({ page: "set", row: one.row }), { cls: "cell", "data-place": place, "data-row": one.row, tabindex: place === grid.current ? "0" : "-1" },
-    make("span", { cls: "shot" }, picture),
-    make("span", { cls: "marks", "aria-hidden": "true" }, ...one.m.slice(0, 14).map((code, at) => make("i", { cls: STATUS[code], title: seen[at] }, SIGN[STATUS[code]]))),
-    make("span", { cls: "line" }, make("span", { cls: "set-name" }, one.name), make("span", { cls: "label" }, one.label)),
+    one.i ? make("span", { cls: "shot" }, make("img", { src: `/media/${data}/${one.i}/small`, alt: "", decoding: "async" })) : null,
+    make("span", { cls: "marks", "aria-hidden": "true" }, ...signs),
+    make("span", { cls: "line" }, make("span", { cls: "set-name", title: name }, name), make("span", { cls: "label" }, one.label)),
     make("span", { cls: "visually-hidden" }, seen.join("; ")),
     one.t.length ? make("span", { cls: "tags" }, ...one.t.map((tag) => make("b", {}, tag))) : null);
 }
@@ -95,7 +102,8 @@ function layOut() {
   const width = box.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
   grid.columns = Math.max(2, Math.floor((width + 10) / (width < 500 ? 160 : 182)));
   grid.width = (width + 10) / grid.columns;
-  grid.tall = Math.round((grid.width - 10) * 0.75) + 66;
+  grid.tall = (grid.bare ? 16 : Math.round((grid.width - 10) * 0.75)) + 80;
+  grid.inner.classList.toggle("bare", grid.bare);
   grid.inner.style.height = `${Math.ceil(grid.total / grid.columns) * grid.tall}px`;
 }
 
@@ -195,7 +203,7 @@ export async function drawSets(main, shared, moved, again = false) {
   const { facets, about } = found;
   const same = key === grid.key && found.version === grid.version;
   const stay = key === grid.key;
-  Object.assign(grid, { key, version: found.version, total: found.total, models: found.models });
+  Object.assign(grid, { key, version: found.version, total: found.total, models: found.models, bare: Boolean(about.no_images) });
   const now = state();
   const held = document.activeElement?.closest("#facets")
     ? document.activeElement.getAttribute("aria-label") ?? document.activeElement.textContent : null;
@@ -209,8 +217,8 @@ export async function drawSets(main, shared, moved, again = false) {
   $("bar").replaceChildren(
     make("div", { cls: "bar-line" }, make("h1", { id: "count" }, found.total === facets.n_sets ? plural(found.total, "set") : `${number(found.total)} of ${plural(facets.n_sets, "set")}`),
       search, sort, make("button", { type: "button", cls: "only-narrow", "aria-expanded": "false", on: { click: (event) => event.target.setAttribute("aria-expanded", String($("facets").classList.toggle("open"))) } }, "Filters"), ...doingBar(session, found.total, refresh)),
-    make("div", { cls: "chips" }, ...chips(now)),
-    about.no_images ? make("p", { cls: "sub" }, "This dataset has no images, so sets are shown by their label.") : "");
+    make("div", { cls: "chips" }, ...chips(now, about.labelled)),
+    about.no_images ? make("p", { cls: "sub" }, "This dataset has no images.") : "");
   if (!same || again || moved) {
     if (!stay || !same) { grid.pages.clear(); grid.asked.clear(); }
     clearCells();

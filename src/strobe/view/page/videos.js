@@ -1,4 +1,4 @@
-// Videos: how many sets of each hold or break, and a timeline of every model along one video.
+// Videos: how many sets of each hold or flicker, and a timeline of every model along one video.
 
 import { address, call, go, link, make, number, plural, query, shape, state, STATUS } from "./api.js";
 
@@ -15,7 +15,7 @@ function bar(counts) {
     part.style.width = percent(counts[code], whole);
     return part;
   });
-  return make("span", { cls: "stack", role: "img", "aria-label": `${counts[1]} hold, ${counts[2]} break, ${counts[3]} wrong on the anchor`, title: `${counts[1]} hold · ${counts[2]} break · ${counts[3]} wrong on the anchor` }, ...parts);
+  return make("span", { cls: "stack", role: "img", "aria-label": `${counts[1]} hold, ${counts[2]} flicker, ${counts[3]} wrong on the anchor`, title: `${counts[1]} hold · ${counts[2]} flicker · ${counts[3]} wrong on the anchor` }, ...parts);
 }
 
 export async function drawVideos(main, shared, moved) {
@@ -23,10 +23,11 @@ export async function drawVideos(main, shared, moved) {
   const search = state().get("vq") ?? "";
   const found = await call(`/api/videos?${query({ vq: search, limit: Math.min(240, shown) })}`);
   const field = make("input", { id: "search", type: "search", value: search, "aria-label": "Search videos by name", placeholder: "Search by name  /", on: { change: (event) => go(address({ vq: event.target.value }), { replace: true }) } });
-  const models = found.models.slice(0, 12);
+  const focus = state().get("f");
+  const models = [...new Set([...found.models.filter((one) => one === focus), ...found.models])].slice(0, 12);
   main.replaceChildren(make("div", { cls: "page" }, make("h1", {}, "Videos"),
     make("p", { cls: "lede" }, `${plural(found.total, "video")} of ${found.about.name}, those with the most flickering sets first. Filters of the sets apply here, too.`),
-    make("div", { cls: "filters" }, field), make("p", { cls: "legend" }, ...[["holds", "hold"], ["breaks", "flicker"], ...(found.about.labelled ? [["wrong", "wrong on the anchor"]] : []), ["unscored", "not scored"]].map(([kind, text]) => make("span", {}, make("i", { cls: `key ${kind}` }), text))),
+    make("div", { cls: "filters" }, field), models.length < found.models.length ? make("p", { cls: "sub" }, `${models.length} of ${found.models.length} models are shown. Put a model in focus on the page of sets to see it here.`) : null, make("p", { cls: "legend" }, ...[["holds", "hold"], ["breaks", "flicker"], ...(found.about.labelled ? [["wrong", "wrong on the anchor"]] : []), ["unscored", "not scored"]].map(([kind, text]) => make("span", {}, make("i", { cls: `key ${kind}` }), text))),
     make("div", { cls: "scroll", tabindex: "0", role: "region", "aria-label": "Table of videos" }, make("table", { cls: "videos" },
       make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "video"), make("th", { scope: "col", cls: "right" }, "sets"), ...models.map((name) => make("th", { scope: "col" }, name)))),
       make("tbody", {}, ...found.videos.map((one) => make("tr", {}, make("th", { scope: "row" }, link(address({ page: "video", vrow: one.row }), {}, one.name)), make("td", { cls: "right" }, number(one.sets)), ...models.map((name) => make("td", {}, bar(one.models[name])))))))),

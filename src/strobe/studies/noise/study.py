@@ -1,0 +1,107 @@
+"""The noise floor: how often does a model change its answer if it is asked again about the same frame?"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+from strobe.analyses.model_results import ModelResult
+from strobe.analyses.plan import Plan
+from strobe.analyses.results import Results
+from strobe.analyses.scoring import Collector, ScorableModel, Scoring
+from strobe.analyses.variants_view import overall
+from strobe.core.answers import Answers
+from strobe.core.tasks import Task
+from strobe.report.study import Chapter, PageInput, SectionFigures, Study
+from strobe.report.view import Lines, View
+from strobe.studies.noise import figures
+from strobe.studies.noise.records import NoiseScore
+from strobe.studies.noise.score import noise_score, repeated_answers
+from strobe.studies.noise.tables import TABLES
+from strobe.studies.noise.words import TERMS, intro, noise_lines, noise_of
+from strobe.studies.unlabelled.records import FlickerResults
+from strobe.studies.unlabelled.score import no_flicker, without_cuts
+
+FIGURES = (figures.noise,)
+
+
+class Noise(Study):
+    """Changed answers on the same frame, next to changed answers on neighbouring frames."""
+
+    name = "noise"
+    tables = TABLES
+    drawings = FIGURES
+
+    def applies(self, view: View) -> bool:
+        """Return whether some model was asked several times."""
+        return bool(noise_of(view))
+
+    def collector(self, scoring: Scoring) -> Collector:
+        """Return the noise floor of the models that were asked several times."""
+        return NoiseScores(scoring)
+
+    def lines(self, view: View) -> Sequence[Lines]:
+        """Return the table of noise."""
+        return noise_lines(view)
+
+    def figures(self, view: View) -> Sequence[SectionFigures]:
+        """Return noise next to flips."""
+        return [SectionFigures(section="noise", figures=FIGURES)]
+
+    def chapter(self, page: PageInput) -> Chapter:
+        """Return the chapter with the figure and the table."""
+        content: Mapping[str, object] = {"intro": intro(page.view), "tables": noise_lines(page.view, on_page=True)}
+        return Chapter(name="noise", title="The same frames, asked again", nav="Noise", content=content, terms=TERMS)
+
+
+class NoiseScores(Collector):
+    """Adds the noise floor to the results of each model that was asked several times."""
+
+    def __init__(self, scoring: Scoring) -> None:
+        super().__init__()
+        self._scoring = scoring
+        self._without_labels: dict[str, NoiseScore] = {}
+
+    @cached_property
+    def _labelled(self) -> Plan:
+        return Plan(overall(self._scoring.dataset).labelled_sets(), self._scoring.options)
+
+    @cached_property
+    def _all(self) -> Plan:
+        return Plan(overall(self._scoring.dataset), self._scoring.options)
+
+    @cached_property
+    def _flicker(self) -> Plan | None:
+        """The sets on which flicker without labels is measured."""
+        if no_flicker(self._scoring.dataset) is not None:
+            return None
+        dataset, _ = without_cuts(overall(self._scoring.dataset), self._scoring.options.k)
+        return None if dataset is None else Plan(dataset, self._scoring.options)
+
+    def add(self, result: ModelResult | None, model: ScorableModel, answers: Answers) -> ModelResult | None:
+        """Score one model, if it was asked several times."""
+        found = repeated_answers(answers, model.repeats())
+        if found is None:
+            return result
+        if self._flicker is not None and (one := noise_score(self._flicker, found)) is not None:
+            self._without_labels[model.name] = one
+        if result is None:
+            return None
+        plan = self._labelled if model.task is Task.CLASSIFICATION else self._all
+        return replace(result, noise=noise_score(plan, found))
+
+    def into(self, results: Results) -> Results:
+        """Return the results with the noise of models that are scored without labels."""
+        if results.flicker is None or not self._without_labels:
+            return results
+        return replace(results, flicker=_with_noise(results.flicker, self._without_labels))
+
+
+def _with_noise(flicker: FlickerResults, noise: Mapping[str, NoiseScore]) -> FlickerResults:
+    models = {name: replace(one, noise=noise.get(name)) for name, one in flicker.models.items()}
+    if flicker.detectors is None:
+        return replace(flicker, models=models)
+    detectors = {name: replace(one, noise=noise.get(name)) for name, one in flicker.detectors.items()}
+    return replace(flicker, models=models, detectors=detectors)
+
+
+NOISE = Noise()

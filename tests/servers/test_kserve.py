@@ -1,0 +1,337 @@
+"""`kserve:` against a server in this process that runs real ONNX files: answers, batches, keys and every fault."""
+
+import json
+import shutil
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from v2_server import V2Server, self_signed
+
+from strobe.core.errors import StrobeError
+from strobe.core.ports import RemoteModel
+from strobe.core.remote import RequestFailed
+from strobe.models.options import LoadOptions
+from strobe.models.registry import load_model
+
+REST = ["binary", "binary, not announced", "json"]
+
+
+def images(n: int = 11, seed: int = 0) -> list[Any]:
+    rng = np.random.default_rng(seed)
+    return [rng.integers(0, 256, (60 + n % 7, 90, 3), dtype=np.uint8) for n in range(n)]
+
+
+def server(served: Path, way: str = "binary", **more: Any) -> V2Server:
+    files = {"world": served / "world.onnx", "tiny": served / "tiny.onnx"}
+    return V2Server(files, binary=way != "json", announces=way == "binary", **more)
+
+
+def load(url: str, served: Path, name: str = "world", **options: Any) -> Any:
+    options.setdefault("settings", served / f"{name.partition('/')[0]}.json")
+    return load_model(f"kserve:{name}@{url}", LoadOptions(**options))
+
+
+class Notes:
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.lines.append(text)
+
+
+@pytest.mark.parametrize("way", REST)
+def test_scores_equal_the_same_file_in_process(served: Path, way: str) -> None:
+    here: Any = load_model(f"onnx:{served / 'world.onnx'}", LoadOptions(device="cpu"))
+    with server(served, way) as running:
+        notes: Any = Notes()
+        there = load(running.url, served, progress=notes)
+        assert isinstance(there, RemoteModel)
+        prepared = [there.prepare(image) for image in images()]
+        np.testing.assert_array_equal(there.forward(prepared), here.forward([here.prepare(one) for one in images()]))
+        reply = there.ask(prepared[:3], sources=["a", "a", "b"])
+        assert len(reply.answers) == 3
+        assert reply.used.requests == 1
+        assert reply.used.sent_bytes > 3 * 3 * 64 * 64 * 4, "every byte of the tensors is counted"
+        protocol = "JSON" if way == "json" else "binary"
+        assert there.spec.preprocessing["protocol"] == f"v2, REST, {protocol} tensors"
+        (line,) = notes.lines
+        assert f"{protocol} tensors, at most 8 images per request, version 1" in line
+
+
+@pytest.mark.parametrize("way", REST)
+def test_boxes_equal_the_same_file_in_process(served: Path, way: str) -> None:
+    here: Any = load_model(f"onnx:{served / 'tiny.onnx'}", LoadOptions(device="cpu"))
+    with server(served, way) as running:
+        there = load(running.url, served, "tiny", batch_size=4)
+        prepared = [there.prepare(image) for image in images()]
+        want, got = here.forward([here.prepare(one) for one in images()]), there.forward(prepared)
+        assert sum(len(one) for one in got) > 0
+        for a, b in zip(got, want, strict=True):
+            np.testing.assert_array_equal(a.xyxy, b.xyxy)
+            np.testing.assert_array_equal(a.label, b.label)
+        answers = there.ask(prepared[:2], sources=["a", "b"]).answers
+        np.testing.assert_array_equal(answers[1].found.score, want[1].score)
+        assert max(running.batches) == 4
+
+
+def test_a_detector_without_settings_is_found_by_its_outputs(served: Path) -> None:
+    with (
+        server(served) as running,
+        pytest.raises(StrobeError, match=r"cannot infer the layout.*--model-settings"),
+    ):
+        load(running.url, served, "tiny", settings=None)
+
+
+def test_batches_are_as_the_service_allows(served: Path) -> None:
+    with server(served, max_batch=5) as running:
+        model = load(running.url, served)
+        assert model.spec.batch_size == 5
+        model.forward([model.prepare(image) for image in images(11)])
+        assert running.batches == [1, 5, 5, 1], "a blank image at the start, then the batches"
+        assert load(running.url, served, batch_size=3).spec.batch_size == 3
+        with pytest.raises(StrobeError, match="at most 5 images at once; use --batch-size 5"):
+            load(running.url, served, batch_size=6)
+
+
+def test_a_fixed_batch_is_filled_up(served: Path, tmp_path: Path) -> None:
+    import onnx
+
+    graph = onnx.load(str(served / "world.onnx"))
+    for tensor in (graph.graph.input[0], graph.graph.output[0]):
+        tensor.type.tensor_type.shape.dim[0].dim_value = 4
+    onnx.save(graph, str(tmp_path / "four.onnx"))
+    here: Any = load_model(f"onnx:{served / 'world.onnx'}", LoadOptions(device="cpu"))
+    with V2Server({"four": tmp_path / "four.onnx"}) as running:
+        model = load(running.url, served, "four", settings=served / "world.json")
+        assert model.spec.batch_size == 4
+        got = model.forward([model.prepare(image) for image in images(6)])
+        assert set(running.batches) == {4}
+    np.testing.assert_allclose(got, here.forward([here.prepare(one) for one in images(6)]), atol=1e-5)
+
+
+def test_an_input_of_bytes_gets_pixels(served: Path, tmp_path: Path) -> None:
+    """An 8-bit input is not normalised; the network does it."""
+    import onnx
+    from onnx import TensorProto, helper
+
+    graph = onnx.load(str(served / "world.onnx"))
+    old = graph.graph.input[0].name
+    graph.graph.input[0].name = "pixels"
+    graph.graph.input[0].type.tensor_type.elem_type = TensorProto.UINT8
+    constants = [helper.make_tensor(name, TensorProto.FLOAT, [], [value]) for name, value in (("c0", 63.75), ("c1", 2))]
+    graph.graph.initializer.extend(constants)
+    for node in reversed(
+        [
+            helper.make_node("Cast", ["pixels"], ["cast"], to=TensorProto.FLOAT),
+            helper.make_node("Div", ["cast", "c0"], ["div"]),
+            helper.make_node("Sub", ["div", "c1"], [old]),
+        ]
+    ):
+        graph.graph.node.insert(0, node)
+    onnx.save(graph, str(tmp_path / "bytes.onnx"))
+    settings = json.loads((served / "world.json").read_text())
+    for key in ("mean", "std", "divide"):
+        settings.pop(key)
+    (tmp_path / "bytes.json").write_text(json.dumps(settings))
+    here: Any = load_model(f"onnx:{served / 'world.onnx'}", LoadOptions(device="cpu"))
+    also: Any = load_model(f"onnx:{tmp_path / 'bytes.onnx'}", LoadOptions(device="cpu"))
+    want = here.forward([here.prepare(one) for one in images()])
+    np.testing.assert_allclose(also.forward([also.prepare(one) for one in images()]), want, atol=1e-4)
+    with V2Server({"bytes": tmp_path / "bytes.onnx"}) as running:
+        model = load(running.url, tmp_path, "bytes")
+        np.testing.assert_allclose(model.forward([model.prepare(one) for one in images()]), want, atol=1e-4)
+        with pytest.raises(StrobeError, match="8-bit pixels, so mean has no effect"):
+            load(running.url, served, "bytes", settings=served / "world.json")
+
+
+def test_the_key_has_address_version_tensors_and_protocol(served: Path) -> None:
+    with server(served) as one, server(served) as other, server(served, platform="pytorch_libtorch") as third:
+        plain = load(one.url, served).spec
+        assert load(one.url, served).spec == plain
+        digests = {plain.weights, load(other.url, served).spec.weights, load(third.url, served).spec.weights}
+        pinned = load(one.url, served, "world/versions/1").spec
+        assert len({*digests, pinned.weights}) == 4
+        assert pinned.preprocessing["version"] == "1"
+        assert any("/versions/1/infer" in path for path, _ in one.seen)
+        one.binary = False
+        one.announces = False
+        assert load(one.url, served).spec.preprocessing != plain.preprocessing
+
+
+def test_the_token_is_sent_and_shown_nowhere(served: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with server(served, token="s3cret-word") as running:
+        with pytest.raises(StrobeError, match="it asks for a key; set STROBE_TOKEN"):
+            load(running.url, served)
+        monkeypatch.setenv("STROBE_TOKEN", "wr0ng-word")
+        with pytest.raises(StrobeError, match="it refused the key in STROBE_TOKEN") as caught:
+            load(running.url, served)
+        assert "wr0ng-word" not in str(caught.value)
+        monkeypatch.setenv("STROBE_TOKEN", "s3cret-word")
+        model = load(running.url, served)
+        model.forward([model.prepare(images(1)[0])])
+        assert "s3cret-word" not in repr(model.spec)
+
+
+REPLIES = {
+    "width": r"output scores has shape \[1, 11\], but it announced \[\?, 12\]",
+    "rows": r"output scores has shape \[2, 12\] for 1 images",
+    "dtype": r"output scores is int64, but it announced float32",
+    "missing": r"lacks the output scores; it has another",
+    "nan": r"output scores contains NaN",
+    "more values": r"output scores does not contain \[1, 12, 2\] values of float32",
+}
+
+
+@pytest.mark.parametrize("way", ["binary", "json"])
+@pytest.mark.parametrize("fault", REPLIES)
+def test_a_reply_of_another_shape_blames_the_model(served: Path, fault: str, way: str) -> None:
+    with server(served, way) as running:
+        model = load(running.url, served)
+        prepared = [model.prepare(images(1)[0])]
+        running.faults.add(fault)
+        n_before = running.infers()
+        with pytest.raises(RequestFailed, match=REPLIES[fault]) as caught:
+            model.ask(prepared, sources=["a"])
+        assert caught.value.blame == "model"
+        assert "\n" not in str(caught.value)
+        assert running.infers() == n_before + 1, "nothing is retried"
+        with pytest.raises(StrobeError, match=REPLIES[fault]):
+            load(running.url, served)  # found at the start, before a frame is asked
+
+
+def test_more_faults_of_a_reply(served: Path) -> None:
+    with server(served) as running:
+        model = load(running.url, served)
+        prepared = [model.prepare(image) for image in images(2)]
+        running.faults = {"bad json"}
+        with pytest.raises(RequestFailed, match="not JSON") as caught:
+            model.ask(prepared, sources=["a", "a"])
+        assert caught.value.blame == "frame"
+        running.faults = {"503"}
+        with pytest.raises(RequestFailed, match="status 503") as caught:
+            model.ask(prepared, sources=["a", "a"])
+        assert caught.value.blame == "again"
+        assert caught.value.after == 0
+        model.ask(prepared, sources=["a", "a"])
+        running.faults = {"versions"}
+        with pytest.raises(RequestFailed, match=r"version \d answered, and version 1 before.*/versions/") as caught:
+            model.ask(prepared, sources=["a", "a"])
+        assert caught.value.blame == "model"
+
+
+def test_an_unlabelled_width_is_refused(served: Path, tmp_path: Path) -> None:
+    settings = json.loads((served / "world.json").read_text())
+    (tmp_path / "few.json").write_text(json.dumps(settings | {"labels": settings["labels"][:-1]}))
+    variable = [{"name": "scores", "datatype": "FP32", "shape": [-1, -1]}]
+    with server(served) as running, server(served, outputs=variable) as vague:
+        with pytest.raises(StrobeError, match="it has 12 outputs, but 11 labels"):
+            load(running.url, served, settings=tmp_path / "few.json")
+        with pytest.raises(RequestFailed, match="output scores has 12 classes, but 11 labels") as caught:
+            load(vague.url, served, settings=tmp_path / "few.json")
+        assert caught.value.blame == "model"
+        boxes = json.loads((served / "tiny.json").read_text())
+        (tmp_path / "boxes.json").write_text(json.dumps(boxes | {"labels": boxes["labels"][:-1]}))
+        with pytest.raises(StrobeError, match="12 classes, but 11 labels"):
+            load(running.url, served, "tiny", settings=tmp_path / "boxes.json")
+
+
+def _tensor(name: str, datatype: str, *shape: int) -> list[dict[str, Any]]:
+    return [{"name": name, "datatype": datatype, "shape": list(shape)}]
+
+
+METADATA = {
+    "no inputs": ({"inputs": []}, "does not describe its inputs"),
+    "two inputs": ({"inputs": _tensor("a", "FP32", 1) + _tensor("b", "FP32", 1)}, r"it has 2 inputs \(a, b\)"),
+    "text": ({"inputs": _tensor("prompt", "BYTES", -1, 1)}, "input prompt has the datatype BYTES, expected one of"),
+    "whole numbers": ({"inputs": _tensor("images", "INT64", -1, 3, 64, 64)}, "datatype INT64, expected one of"),
+    "a table": ({"inputs": _tensor("x", "FP32", -1, 13)}, r"shape \[\?, 13\], expected four dimensions"),
+    "channels last": ({"inputs": _tensor("x", "FP32", -1, 64, 64, 3)}, "is the layout nhwc"),
+    "other width": ({"outputs": _tensor("scores", "FP32", -1, 1000)}, "it has 1000 outputs, but 12 labels"),
+    "classes": ({"outputs": _tensor("scores", "INT64", -1, 12)}, "datatype int64, expected FP32"),
+    "no shape": ({"outputs": [{"name": "scores"}]}, "expected name, datatype and shape"),
+    "no name": ({"name": None}, "not that of the Open Inference Protocol v2"),
+}
+
+
+@pytest.mark.parametrize("case", METADATA)
+def test_a_model_of_another_shape_is_one_line(served: Path, case: str) -> None:
+    changed, message = METADATA[case]
+    with server(served, **changed) as running, pytest.raises(StrobeError, match=message) as caught:
+        load(running.url, served)
+    assert "\n" not in str(caught.value)
+    assert running.infers() == 0
+
+
+def test_a_place_that_is_no_such_service_is_one_line(served: Path, tmp_path: Path) -> None:
+    with server(served) as running:
+        cases = [
+            (f"kserve:nope@{running.url}", "status 404.*check that the service has the model nope"),
+            (f"kserve:world/versions/7@{running.url}", "status 404.*unknown version 7"),
+            (f"kserve:world@{running.url}/v2", "status 404.*write the address without /v2"),
+            ("kserve:world", "expected an address after @, e.g. kserve:world@http://localhost:8080"),
+            ("kserve:world@world.onnx", "expected an address after @"),
+            ("kserve:world@ftp://127.0.0.1", "expected an address such as https://HOST:PORT"),
+            ("kserve:world@http://me:hunter2@127.0.0.1:1", "contains a password"),
+        ]
+        for text, message in cases:
+            with pytest.raises(StrobeError, match=message) as caught:
+                load_model(text, LoadOptions(settings=served / "world.json"))
+            assert "\n" not in str(caught.value)
+            assert "hunter2" not in str(caught.value)
+        with pytest.raises(
+            StrobeError, match=r"the service does not describe its input normalisation.*--model-settings"
+        ):
+            load(running.url, served, settings=None)
+        (tmp_path / "typo.json").write_text(json.dumps({"labels": "dataset", "menn": [0, 0, 0]}))
+        with pytest.raises(StrobeError, match="did you mean mean"):
+            load(running.url, served, settings=tmp_path / "typo.json")
+        for fault, message in (
+            ("not ready", "the model world is not ready"),
+            ("redirect", "it redirects to http://elsewhere.invalid/v2; use that address"),
+            ("another service", "not JSON"),
+        ):
+            running.faults = {fault}
+            with pytest.raises(StrobeError, match=message):
+                load(running.url, served)
+        running.faults = {"503"}
+        load(running.url, served)  # the first request may be asked again
+    with pytest.raises(StrobeError, match="nothing answers at this address; is the service running"):
+        load(running.url, served)
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="makes a certificate with openssl")
+def test_a_certificate_that_fails_is_one_line(served: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with server(served, certificate=self_signed(tmp_path)) as running:
+        with pytest.raises(StrobeError, match="certificate cannot be verified; set SSL_CERT_FILE") as caught:
+            load(running.url, served)
+        assert "\n" not in str(caught.value)
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "own.crt"))
+        model = load(running.url, served)
+        assert model.forward([model.prepare(images(1)[0])]).shape == (1, 12)
+
+
+def test_many_threads_ask_at_once(served: Path) -> None:
+    here: Any = load_model(f"onnx:{served / 'world.onnx'}", LoadOptions(device="cpu"))
+    want = here.forward([here.prepare(one) for one in images(40)])
+    with server(served) as running:
+        model = load(running.url, served, limits={"concurrency": 8})
+        prepared = [model.prepare(one) for one in images(40)]
+        with ThreadPoolExecutor(8) as pool:
+            replies = list(pool.map(lambda one: model.ask([one], sources=["a"]), prepared))
+    got = np.stack([reply.answers[0].scores for reply in replies])
+    np.testing.assert_allclose(got, want, atol=1e-5)
+
+
+def test_nothing_listens(served: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+    for scheme in ("http", "grpc"):
+        if scheme == "grpc":
+            pytest.importorskip("tritonclient.grpc", reason="the extra kserve-grpc")
+        with pytest.raises(StrobeError, match="nothing answers at this address; is the service running"):
+            load(f"{scheme}://127.0.0.1:{port}", served)

@@ -1,0 +1,86 @@
+"""`kserve:NAME@grpc://…` against a gRPC server in this process that runs the same ONNX files."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from strobe.core.errors import StrobeError
+from strobe.core.ports import RemoteModel
+from strobe.core.remote import RequestFailed
+from strobe.models.options import LoadOptions
+from strobe.models.registry import load_model
+
+pytest.importorskip("tritonclient.grpc", reason="the extra kserve-grpc")
+
+
+def server(served: Path, **more: Any) -> Any:
+    from v2_grpc import GrpcServer
+
+    return GrpcServer({"world": served / "world.onnx", "tiny": served / "tiny.onnx"}, **more)
+
+
+def load(url: str, served: Path, name: str = "world", **options: Any) -> Any:
+    return load_model(f"kserve:{name}@{url}", LoadOptions(settings=served / f"{name}.json", **options))
+
+
+def images(n: int = 11) -> list[Any]:
+    rng = np.random.default_rng(3)
+    return [rng.integers(0, 256, (70, 90, 3), dtype=np.uint8) for _ in range(n)]
+
+
+@pytest.mark.parametrize("typed", [False, True], ids=["raw", "typed"])
+def test_answers_equal_the_same_file_in_process(served: Path, typed: bool) -> None:
+    with server(served, typed=typed, max_batch=4) as running:
+        here: Any = load_model(f"onnx:{served / 'world.onnx'}", LoadOptions(device="cpu"))
+        there = load(running.url, served)
+        assert isinstance(there, RemoteModel)
+        assert there.spec.batch_size == 4
+        assert there.spec.preprocessing["protocol"] == "v2, gRPC, raw tensors"
+        got = there.forward([there.prepare(one) for one in images()])
+        np.testing.assert_allclose(got, here.forward([here.prepare(one) for one in images()]), atol=1e-6)
+        assert running.batches == [1, 4, 4, 3]
+        boxes: Any = load_model(f"onnx:{served / 'tiny.onnx'}", LoadOptions(device="cpu"))
+        tiny = load(running.url, served, "tiny")
+        pairs = zip(
+            tiny.forward([tiny.prepare(one) for one in images()]),
+            boxes.forward([boxes.prepare(one) for one in images()]),
+            strict=True,
+        )
+        for a, b in pairs:
+            np.testing.assert_allclose(a.xyxy, b.xyxy, atol=1e-4)
+
+
+def test_faults_are_one_line_with_the_right_blame(served: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with server(served, token="s3cret-word") as running:
+        with pytest.raises(StrobeError, match="it asks for a key; set STROBE_TOKEN"):
+            load(running.url, served)
+        monkeypatch.setenv("STROBE_TOKEN", "wr0ng-word")
+        with pytest.raises(StrobeError, match="it refused the key in STROBE_TOKEN") as caught:
+            load(running.url, served)
+        assert "wr0ng-word" not in str(caught.value)
+        monkeypatch.setenv("STROBE_TOKEN", "s3cret-word")
+        with pytest.raises(StrobeError, match=r"NOT_FOUND.*check that the service has the model nope"):
+            load_model(f"kserve:nope@{running.url}", LoadOptions(settings=served / "world.json"))
+        with pytest.raises(StrobeError, match="expected an address without a path"):
+            load(f"{running.url}/v2", served)
+        model = load(running.url, served)
+        prepared = [model.prepare(images(1)[0])]
+        for fault, message in (
+            ("dtype", "is int64, but it announced float32"),
+            ("missing", "lacks the output scores; it has another"),
+            ("width", r"shape \[1, 11\], but it announced \[\?, 12\]"),
+            ("nan", "contains NaN"),
+        ):
+            running.faults = {fault}
+            with pytest.raises(RequestFailed, match=message) as wrong:
+                model.ask(prepared, sources=["a"])
+            assert wrong.value.blame == "model"
+        running.faults = {"503"}
+        with pytest.raises(RequestFailed) as later:
+            model.ask(prepared, sources=["a"])
+        assert later.value.blame == "again"
+        running.faults = {"not ready"}
+        with pytest.raises(StrobeError, match="the model world is not ready"):
+            load(running.url, served)
