@@ -161,6 +161,9 @@ def test_no_more_than_the_limit_is_read_ahead_and_old_frames_are_freed() -> None
     assert [int(image[0, 0, 0]) for image in images] == [6, 2, 9]
     assert read.count(2) == read.count(6) == read.count(9) == 1, "each frame is read once"
     assert stream._held == 60
+    stream.expect()
+    assert not stream._expected
+    assert stream._held == 0
 
 
 def test_a_frame_that_cannot_be_read_raises_when_it_is_taken() -> None:

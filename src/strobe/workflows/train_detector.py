@@ -214,7 +214,9 @@ class _DetectorTraining(TrainingJob):
 
         source, n_bytes = material.source, np.diff(frame_starts(sizes_hw))
         if not self.stores(len(rows), int(n_bytes.sum())):
-            return FrameStream(lambda place, _: source.read(int(rows[place])), lambda place: int(n_bytes[place]))
+            stream = FrameStream(lambda place, _: source.read(int(rows[place])), lambda place: int(n_bytes[place]))
+            self.streams.append(stream)
+            return stream
         return self.processes.first_then_all(
             lambda: StoredFrames.of(
                 material.dataset,

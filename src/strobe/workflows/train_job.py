@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from strobe.train.pixels import Pixels
     from strobe.train.processes import Processes
     from strobe.train.split import Split
-    from strobe.train.streaming import StreamedPixels
+    from strobe.train.streaming import FrameStream, StreamedPixels
 
 
 def load_options(options: TrainOptions, progress: Progress) -> LoadOptions:
@@ -130,6 +130,8 @@ class TrainingJob:
     begin: float = field(default_factory=time.monotonic)
     in_use: list[int] = field(default_factory=list)
     """The sizes of the scratch files that this training reads."""
+    streams: "list[FrameStream]" = field(default_factory=list)
+    """The frames that this training reads ahead."""
 
     @property
     def precision(self) -> str:
@@ -204,8 +206,8 @@ class TrainingJob:
 
         one = 3 * size_hw[0] * size_hw[1]
         if not (stores and self.stores(len(rows), one * len(rows))):
-            stream = FrameStream(lambda place, seed: read(int(rows[place]), seed), lambda _: one)
-            return StreamedPixels(stream, len(rows), size_hw, device=self.device)
+            self.streams.append(FrameStream(lambda place, seed: read(int(rows[place]), seed), lambda _: one))
+            return StreamedPixels(self.streams[-1], len(rows), size_hw, device=self.device)
         table = self.processes.first_then_all(
             lambda: prepared(
                 dataset,
@@ -259,16 +261,20 @@ class TrainingJob:
         if self.processes.is_first:
             folder.begin(files)
         with self._logs(folder) as log:
-            return run(
-                trainer,
-                measured,
-                folder,
-                evaluations=self.options.evaluations,
-                checkpoint_s=self.options.checkpoint_s,
-                minutes=self.options.minutes,
-                progress=self.say,
-                log=log,
-            )
+            try:
+                return run(
+                    trainer,
+                    measured,
+                    folder,
+                    evaluations=self.options.evaluations,
+                    checkpoint_s=self.options.checkpoint_s,
+                    minutes=self.options.minutes,
+                    progress=self.say,
+                    log=log,
+                )
+            finally:
+                for stream in self.streams:
+                    stream.expect()  # nothing, so that a stopped command does not wait for the frames of the next step
 
     def _logs(self, folder: "TrainFolder") -> AbstractContextManager[MetricLog | None]:
         """Return the loggers of the curves. Only one process logs, and only on request."""
