@@ -41,6 +41,8 @@ def test_level_is_the_first_ms_within_half_a_millisecond(a: Fraction, b: Fractio
 def test_published_reaches_and_edges(gap: Fraction, level: int) -> None:
     assert level_of(Fraction(0), gap) == level
     assert level_of(gap, Fraction(0)) == level
+    late = Fraction(10**13) + Fraction(1, 7)  # products of such times do not fit into 64 bits
+    assert level_of(late, late + gap) == level_of(late + gap, late) == level
 
 
 def test_times_that_overflow_whole_numbers_are_still_exact() -> None:

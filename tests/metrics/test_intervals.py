@@ -15,6 +15,7 @@ from strobe.metrics.intervals import (
     clopper_pearson_bounds,
     mean_bounds,
     mean_share,
+    one_group,
     proportion,
 )
 
@@ -196,6 +197,7 @@ def test_clopper_pearson_on_request_ignores_clusters() -> None:
     right, cluster = np.array([True, False, True, True]), np.array([0, 0, 1, 1])
     assert proportion(right, cluster, interval="clopper-pearson") == clopper_pearson(3, 4)
     assert proportion(right, cluster).method == "korn-graubard"
+    assert one_group(cluster).estimates(np.stack([right, ~right])) == [proportion(x, cluster) for x in (right, ~right)]
 
 
 @given(
