@@ -58,6 +58,10 @@ SMALL = {
 PARSED = {
     "strobe eval data/ -m kserve:": "a service answers; tests/servers/ runs one",
     "strobe import photos pictures/": "of the lines below",
+    "strobe import photos ILSVRC2012/": "ILSVRC is not here; tests/train/test_photos.py imports and trains a small one",
+    "strobe train photos data/ilsvrc": "of the line above",
+    "strobe train noise data/ilsvrc": "of the lines above",
+    "strobe train linf data/ilsvrc": "of the lines above",
     "strobe review serve data/pictures": "people draw; tests/workflows/test_import_background.py goes this way",
     "strobe review export data/pictures": "of the line above",
     "strobe import imagenet-a-plus crops/": "of the line above",

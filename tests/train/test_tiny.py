@@ -29,7 +29,7 @@ from strobe.synthetic.sets import SyntheticOptions, boxes_seen
 from strobe.synthetic.world import World
 from strobe.train.boxes import BoxTrainer, Truth
 from strobe.train.detector import BACKGROUND, IGNORED, GridTrainer, Samples, _iou, targets
-from strobe.train.pixels import Pixels
+from strobe.train.pixels import StoredFrames
 from strobe.train.processes import Processes
 from strobe.train.recipe import find
 from strobe.train.sets import TrainingSets
@@ -280,11 +280,12 @@ def test_boxes_are_mirrored_with_their_frame() -> None:
     grown.set(set_id="s", anchor=row, members=[])
     dataset = grown.build(DatasetInfo(name="one", label_space=LABEL_SPACE, k=0), with_boxes=True)
     sets = TrainingSets.of(dataset, np.arange(1), np.arange(1), which="all")
-    canvas = np.zeros((1, 12, 24, 3), dtype=np.uint8)
-    canvas[0, 1:9, 2:20] = 255
+    picture = np.zeros((10, 20, 3), dtype=np.uint8)
+    picture[1:9, 2:20] = 255
+    sizes = np.array([[10, 20]])
     trainer = BoxTrainer(
-        torch.nn.Linear(1, 1), _recipe(), sets, Pixels(canvas, device="cpu"), Truth(dataset, np.array([[10, 20]])),
-        first_label=1, seed=0, processes=Processes(),
+        torch.nn.Linear(1, 1), _recipe(), sets, StoredFrames(picture.reshape(-1), sizes), Truth(dataset, sizes),
+        first_label=1, device="cpu", seed=0, processes=Processes(),
     )  # fmt: skip
     for mirrored in (False, True):
         (image,), (target,) = trainer._sample(np.array([0]), np.array([mirrored]))

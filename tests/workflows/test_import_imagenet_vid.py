@@ -126,3 +126,27 @@ def test_what_is_missing_from_ilsvrc_is_said(tmp_path: Path) -> None:
     (source / "Data/VID/val").mkdir(parents=True)
     with pytest.raises(StrobeError, match="images are missing under"):
         import_dataset("imagenet-vid", tmp_path / "outer", tmp_path / "dst")
+
+
+def test_a_set_around_every_frame_shares_the_frames(tmp_path: Path) -> None:
+    source = ilsvrc(tmp_path / "src")
+    done = import_dataset(
+        "imagenet-vid", source, tmp_path / "all", draw=ImportSampling(k=2), options={"all_frames": True}
+    )
+    data = done.dataset
+    assert data.n_sets == len(data.frames), "every labelled frame is an anchor, and stored once"
+    assert sorted(data.sets.anchor_frame.tolist()) == list(range(len(data.frames)))
+    assert len(list((tmp_path / "all/media").rglob("*.JPEG"))) == len(data.frames)
+    lengths = {"ILSVRC2015_val_00000000": 20, "ILSVRC2015_val_00001000": 6}
+    for one in data:
+        anchor, length = one.anchor.index, lengths[one.set_id.partition("@")[0]]
+        expected = [index for index in range(max(0, anchor - 2), min(length, anchor + 3)) if index != anchor]
+        assert [member.frame.index for member in one.members] == expected
+    third = import_dataset("imagenet-vid", source, tmp_path / "third", draw=ImportSampling(k=2), options={"every": 3})
+    assert {one.anchor.index % 3 for one in third.dataset} == {0}
+    assert third.dataset.info.provenance["every"] == 3
+    whole = {one.set_id: one for one in data}
+    assert all(whole[one.set_id].members == one.members for one in third.dataset), "the same sets, fewer of them"
+    with pytest.raises(StrobeError, match="--all-frames is the same as --every 1"):
+        import_dataset("imagenet-vid", source, tmp_path / "x", options={"every": 3, "all_frames": True})
+    assert not (tmp_path / "x").exists()

@@ -1,15 +1,16 @@
 """ImageNet-Vid as ILSVRC ships it: Data/VID/<split>/<video>/<n>.JPEG and Annotations/VID/<split>/<video>/<n>.xml.
 
-Every object in a frame gives a label, a box and a track. The box's corners are read unchanged. One anchor per video is
-sampled among the frames that show any of the thirty classes.
+Every object in a frame gives a label, a box and a track. The box's corners are read unchanged. Anchors are frames that
+show any of the thirty classes: one random frame per video, or every N-th frame.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from strobe.core.errors import InvalidFile, StrobeError, UnknownName, printable
+from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, UnknownName, printable
 from strobe.core.files import regular
 from strobe.core.labels import LabelSpace, space
 from strobe.core.late import require
@@ -27,12 +28,23 @@ from strobe.store.bring_media import ImportOptions
 
 
 def import_imagenet_vid(
-    source: Path, target: Path, *, split: str, draw: ImportSampling, how: ImportOptions
+    source: Path,
+    target: Path,
+    *,
+    split: str,
+    every: int | None,
+    all_frames: bool,
+    draw: ImportSampling,
+    how: ImportOptions,
 ) -> ImportedDataset:
     """Make candidate sets with labels, boxes and tracks.
 
-    The annotations define the frames, so images may be missing.
+    The annotations define the frames, so images may be missing. Sets around neighbouring anchors share frames.
     """
+    if all_frames and every is not None:
+        raise InvalidValue("<<all_frames>> is the same as <<every=1>>; pass one of them")
+    if all_frames or every is not None:
+        draw = replace(draw, every=every or 1)
     root = _root(source)
     annotations, images = root / "Annotations/VID" / split, root / "Data/VID"
     if not annotations.is_dir():
@@ -140,8 +152,12 @@ def _number(path: Path, where: str, node: Any, name: str) -> float:
 
 FORMAT = ImportFormat(
     read=import_imagenet_vid,
-    about="ILSVRC 2015/2017 ImageNet-Vid: labels, boxes and tracks from the XML, and one random anchor per video.",
+    about="ILSVRC 2015/2017 ImageNet-Vid: labels, boxes and tracks from the XML. Default: one random anchor per video.",
     example="ILSVRC2015/ data/vid --split val",
-    options=(FormatOption(name="split", default="val", help="The folder below Data/VID and Annotations/VID."),),
+    options=(
+        FormatOption(name="split", default="val", help="The folder below Data/VID and Annotations/VID."),
+        FormatOption(name="every", kind=int, least=1, help="Make a set around every N-th frame. Sets share frames."),
+        FormatOption(name="all_frames", kind=bool, help="Make a set around every frame with a label, for training."),
+    ),
     draw=True,
 )

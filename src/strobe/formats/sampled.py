@@ -1,4 +1,4 @@
-"""Turn labelled frames of another layout into sets: a seeded anchor per video and the frames around it.
+"""Turn labelled frames of another layout into sets: a seeded anchor per video, or many, and the frames around each.
 
 Importers describe the videos and the content of a frame. This module samples anchors, copies or links media, and builds
 the dataset.
@@ -61,17 +61,20 @@ class SourceVideo:
 class ImportSampling:
     """How anchors are chosen, and how far sets extend.
 
-    `anchors` (video name → frame indices) are used as given, without sampling. With `unlabelled`, they need no label.
+    With `every`, every N-th frame of a video that has a label is an anchor, and sets share frames. `anchors` (video
+    name → frame indices) are used as given, without sampling. With `unlabelled`, they need no label.
     """
 
     k: int = 10
     seed: int = 0
+    every: int | None = None
     anchors: Mapping[str, Sequence[int]] | None = None
     unlabelled: bool = False
 
     def __post_init__(self) -> None:
         expect(self.k >= 0, "<<k>>", ">= 0", self.k)
         expect(self.seed >= 0, "<<seed>>", ">= 0", self.seed)
+        expect(self.every is None or self.every >= 1, "<<every>>", ">= 1", self.every)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,9 +101,16 @@ class ImportedDataset:
 
 @dataclass(frozen=True, slots=True)
 class _Drawn:
+    """The anchors of a video, and the annotations of all frames that may be in their sets."""
+
     video: SourceVideo
-    anchor: int
+    anchors: tuple[int, ...]
     seen: Mapping[int, FrameContents]
+    k: int
+
+    def frames(self, anchor: int) -> list[int]:
+        """Return the frames of an anchor's set in order, including the anchor."""
+        return [index for index in range(anchor - self.k, anchor + self.k + 1) if index in self.seen]
 
 
 def import_sampled(
@@ -117,10 +127,11 @@ def import_sampled(
     left_out = 0
     with how.progress.task("videos", len(videos)) as advance:
         for video in videos:
-            sets, missed = _draw(video, draw, origin.label_source)
+            drawn, missed = _draw(video, draw, origin.label_source)
             left_out += missed
-            sampled += sets
-            if not sets:
+            if drawn.anchors:
+                sampled.append(drawn)
+            else:
                 bare.append(video.name)
             advance(1)
     if not sampled:
@@ -133,8 +144,8 @@ def import_sampled(
     return _build(sampled, target, origin, draw, how, notes)
 
 
-def _draw(video: SourceVideo, draw: ImportSampling, label_source: str) -> tuple[list[_Drawn], int]:
-    """Return the sets of a video, and the number of unlabelled frames near an anchor."""
+def _draw(video: SourceVideo, draw: ImportSampling, label_source: str) -> tuple[_Drawn, int]:
+    """Return the anchors of a video with their frames, and the number of unlabelled frames near an anchor."""
     seen: dict[int, FrameContents] = {}
 
     def see(index: int) -> FrameContents:
@@ -142,26 +153,28 @@ def _draw(video: SourceVideo, draw: ImportSampling, label_source: str) -> tuple[
             seen[index] = video.see(index)
         return seen[index]
 
-    if draw.anchors is None:
-        seed = [draw.seed, int(_video_id(video), 16)]
-        rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed)))
-        order = rng.permutation(np.array(sorted(video.keys), dtype=np.int64)).tolist()
-        anchors = [next((index for index in order if see(index).labels), None)]
-    else:
-        anchors = list(draw.anchors.get(video.name, ()))
-    out, missed = [], 0
+    anchors = _anchors(video, draw, see)
     for anchor in anchors:
-        if anchor is None:
-            continue
         if anchor not in video.keys:
             raise StrobeError(f"{printable(video.name)}: the given anchor {anchor} is not a frame of the video")
         if not (see(anchor).labels or draw.unlabelled):
             raise StrobeError(f"{printable(video.name)}: the given anchor {anchor} has no label")
-        near = [index for index in range(anchor - draw.k, anchor + draw.k + 1) if index in video.keys]
-        kept = {index: see(index) for index in near if label_source == "anchor" or see(index).labels}
-        missed += len(near) - len(kept)
-        out.append(_Drawn(video, anchor, kept))
-    return out, missed
+    near = {index for anchor in anchors for index in range(anchor - draw.k, anchor + draw.k + 1) if index in video.keys}
+    kept = {index: see(index) for index in sorted(near) if label_source == "anchor" or see(index).labels}
+    return _Drawn(video, tuple(anchors), kept, draw.k), len(near) - len(kept)
+
+
+def _anchors(video: SourceVideo, draw: ImportSampling, see: Callable[[int], FrameContents]) -> list[int]:
+    """Return the given anchors, every N-th frame with a label, or one random frame with a label."""
+    if draw.anchors is not None:
+        return list(draw.anchors.get(video.name, ()))
+    indices = sorted(video.keys)
+    if draw.every is not None:
+        return [index for index in indices[:: draw.every] if see(index).labels]
+    rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence([draw.seed, int(_video_id(video), 16)])))
+    order = rng.permutation(np.array(indices, dtype=np.int64)).tolist()
+    first = next((index for index in order if see(index).labels), None)
+    return [] if first is None else [first]
 
 
 def _video_id(video: SourceVideo) -> str:
@@ -178,44 +191,19 @@ def _build(
 ) -> ImportedDataset:
     keys = list(dict.fromkeys(sample.video.keys[index] for sample in sampled for index in sample.seen))
     files = how.files(origin.media_root, target, keys)
-    grown = DatasetBuilder()
-    videos: dict[str, int] = {}
-    rows: dict[str, int] = {}
+    grown, rows = DatasetBuilder(), dict[str, int]()
     for sample in sampled:
         video = sample.video
-        if video.name not in videos:
-            videos[video.name] = grown.video(
-                video_id=_video_id(video), name=video.name, fps=video.fps, n_frames=len(video.keys)
-            )
+        row = grown.video(video_id=_video_id(video), name=video.name, fps=video.fps, n_frames=len(video.keys))
         for index, seen in sample.seen.items():
-            key = video.keys[index]
-            if key in rows:
-                continue
-            digest, size = files.get(key, ("", seen.size_wh))
-            rows[key] = grown.frame(
-                video=videos[video.name],
-                index=index,
-                key=key,
-                sha256=digest,
-                size_wh=size,
-                labels=seen.labels,
-                time_s=index / video.fps if video.fps else None,
-                media=f"media/{key}" if files else "",
+            if video.keys[index] not in rows:
+                rows[video.keys[index]] = _add_frame(grown, row, video, index, seen, files)
+        for anchor in sample.anchors:
+            grown.set(
+                set_id=f"{video.name}@{anchor}",
+                anchor=rows[video.keys[anchor]],
+                members=[(rows[video.keys[i]], i - anchor) for i in sample.frames(anchor) if i != anchor],
             )
-            for box in seen.boxes:
-                grown.box(
-                    frame=rows[key],
-                    label=box.label,
-                    xyxy=box.xyxy,
-                    track=box.track,
-                    crowd=box.crowd,
-                    declared_wh=box.size_wh if any(box.size_wh) else seen.size_wh,
-                )
-        grown.set(
-            set_id=f"{video.name}@{sample.anchor}",
-            anchor=rows[video.keys[sample.anchor]],
-            members=[(rows[video.keys[i]], i - sample.anchor) for i in sample.seen if i != sample.anchor],
-        )
     notes = (*notes, *grown.check_boxes())
     info = DatasetInfo(
         name=origin.name,
@@ -226,13 +214,47 @@ def _build(
         provenance={
             "format": origin.format,
             "media": how.media != "none",
-            "anchors": "drawn" if draw.anchors is None else "given",
+            "anchors": "given" if draw.anchors is not None else "drawn" if draw.every is None else "every",
+            **({} if draw.every is None else {"every": draw.every}),
             "seed": draw.seed,
             "notes": list(notes),
             **origin.facts,
         },
     )
     return ImportedDataset(dataset=grown.build(info, with_boxes=origin.with_boxes, root=target), notes=notes)
+
+
+def _add_frame(
+    grown: DatasetBuilder,
+    video_row: int,
+    video: SourceVideo,
+    index: int,
+    seen: FrameContents,
+    files: Mapping[str, tuple[str, tuple[int, int]]],
+) -> int:
+    """Add a frame with its boxes, and return its row."""
+    key = video.keys[index]
+    digest, size = files.get(key, ("", seen.size_wh))
+    row = grown.frame(
+        video=video_row,
+        index=index,
+        key=key,
+        sha256=digest,
+        size_wh=size,
+        labels=seen.labels,
+        time_s=index / video.fps if video.fps else None,
+        media=f"media/{key}" if files else "",
+    )
+    for box in seen.boxes:
+        grown.box(
+            frame=row,
+            label=box.label,
+            xyxy=box.xyxy,
+            track=box.track,
+            crowd=box.crowd,
+            declared_wh=box.size_wh if any(box.size_wh) else seen.size_wh,
+        )
+    return row
 
 
 def label_space_for(names: Sequence[str], *, requested: str | None, own_name: str) -> LabelSpace:

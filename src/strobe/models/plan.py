@@ -130,6 +130,18 @@ class ImagePlan:
         """
         return replace(self, fit="squash", resize=None, resize_hw=None).prepare(image)
 
+    def prepare_window(self, image: Image, window: tuple[int, int, int, int]) -> Image:
+        """Return a window (top, left, height, width) of the image, resized to the model's input, for training.
+
+        >>> import numpy as np
+        >>> ImagePlan(size_hw=(4, 6)).prepare_window(np.zeros((8, 16, 3), np.uint8), (2, 1, 5, 9)).shape
+        (4, 6, 3)
+        """
+        top, left, height, width = window
+        picture = PillowImage.fromarray(image[top : top + height, left : left + width])
+        pixels = np.asarray(picture.resize(self.size_hw[::-1], _FILTERS[self.interpolation]))
+        return pixels[:, :, ::-1] if self.channels == "bgr" else pixels
+
     def _fitted(self, image: Image) -> PillowImage.Image:
         height, width = self.size_hw
         have_h, have_w = image.shape[:2]

@@ -11,10 +11,11 @@ from strobe.core.arrays import Ints
 from strobe.core.dataset import Dataset
 from strobe.train.draws import Schedule
 from strobe.train.optimising import Optimisation, parts_of
-from strobe.train.pixels import Pixels
+from strobe.train.pixels import StoredFrames, to_device
 from strobe.train.processes import Processes
 from strobe.train.recipe import Recipe
 from strobe.train.sets import TrainingSets
+from strobe.train.streaming import FrameStream, read_ahead
 
 
 class Truth:
@@ -42,7 +43,7 @@ class Truth:
 
 
 class BoxTrainer(Optimisation):
-    """A detector in training. `pixels` holds each frame in the top left corner of one canvas.
+    """A detector in training. `frames` returns each frame at its own size.
 
     `first_label` is the number of the first class: 1 if 0 is the background.
     """
@@ -52,20 +53,22 @@ class BoxTrainer(Optimisation):
         module: Any,
         recipe: Recipe,
         sets: TrainingSets,
-        pixels: Pixels,
+        frames: StoredFrames | FrameStream,
         truth: Truth,
         *,
         first_label: int,
+        device: str,
         seed: int,
         processes: Processes,
     ) -> None:
         self.schedule = Schedule(sets, recipe, seed=seed, side_hw=(0, 0))
-        super().__init__(module, recipe, self.schedule, device=pixels.device, seed=seed, processes=processes)
-        self._sets, self._pixels, self._truth = sets, pixels, truth
+        super().__init__(module, recipe, self.schedule, device=device, seed=seed, processes=processes)
+        self._sets, self._frames, self._truth = sets, frames, truth
         self._first_label = first_label
 
     def backward(self, number: int) -> Tensor:
         """Compute gradients, and return the loss of this process's part of the batch."""
+        read_ahead(self._frames, self._sets, self.schedule, number, self.processes)
         draw = self.schedule.draw(number)
         own, batch_size = draw.part(self.processes.mine(len(draw.rows))), len(draw.rows)
         total = torch.zeros((), device=self.device)
@@ -79,12 +82,10 @@ class BoxTrainer(Optimisation):
 
     def _sample(self, rows: Ints, mirrored: NDArray[np.bool_]) -> tuple[list[Tensor], list[dict[str, Tensor]]]:
         images, targets = [], []
-        taken = self._pixels.take(self._sets.pixel[rows])
+        taken = self._frames.images(self._sets.pixel[rows])
         for image, row, turned in zip(taken, rows, mirrored, strict=True):
-            frame = int(self._sets.frame[row])
-            height, width = (int(side) for side in self._truth.sizes_hw[frame])
-            corners, label = self._truth.of(frame)
-            picture = image[:, :height, :width].float() / 255
+            corners, label = self._truth.of(int(self._sets.frame[row]))
+            picture, width = to_device(np.array(image), self.device).permute(2, 0, 1).float() / 255, image.shape[1]
             if turned:
                 picture, corners = picture.flip(2), corners[:, [2, 1, 0, 3]] * [-1, 1, -1, 1] + [width, 0, width, 0]
             images.append(picture.contiguous())

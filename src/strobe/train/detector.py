@@ -3,7 +3,7 @@
 This module has the cell targets, the loss and the step. The network is passed in. GridNet defines its interface.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -17,6 +17,7 @@ from strobe.core.errors import expect
 from strobe.core.records import Box
 from strobe.train.optimising import Optimisation
 from strobe.train.recipe import Recipe
+from strobe.train.streaming import StreamedPixels
 
 BACKGROUND, IGNORED = -1, -2
 _REACH = 1.5
@@ -58,6 +59,32 @@ class Samples:
     def __len__(self) -> int:
         return len(self.images)
 
+    def expect(self, *steps: NDArray[np.int64]) -> None:
+        """Do nothing, because all samples are there."""
+
+    def of_rows(self, rows: NDArray[np.int64]) -> "Samples":
+        """Return a copy of these samples."""
+        return Samples(self.images[rows], self.classes[rows], self.corners[rows])
+
+
+class StreamedSamples:
+    """Samples whose images are read as they are needed, and whose targets are computed then."""
+
+    def __init__(self, frames: StreamedPixels, boxes: Callable[[int], Sequence[Box]], *, stride: int) -> None:
+        self._frames, self._boxes, self._stride = frames, boxes, stride
+
+    def __len__(self) -> int:
+        return len(self._frames)
+
+    def expect(self, *steps: NDArray[np.int64]) -> None:
+        """Start to read the samples of these steps."""
+        self._frames.expect(*((rows, None) for rows in steps))
+
+    def of_rows(self, rows: NDArray[np.int64]) -> Samples:
+        """Return these samples."""
+        images = self._frames.take(rows).permute(0, 2, 3, 1).cpu().numpy()
+        return Samples.of(images, [self._boxes(row) for row in rows.tolist()], stride=self._stride)
+
 
 def targets(boxes: Sequence[Box], *, side: int, stride: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Return the targets of `side` × `side` cells: class (−1 nothing, −2 ignored) and the object's corners.
@@ -92,12 +119,15 @@ class GridTrainer(Optimisation):
     With one thread, the same recipe, seed and samples give bit-identical weights on one machine.
     """
 
-    def __init__(self, module: GridNet, recipe: Recipe, samples: Samples, *, seed: int, device: str) -> None:
+    def __init__(
+        self, module: GridNet, recipe: Recipe, samples: Samples | StreamedSamples, *, seed: int, device: str
+    ) -> None:
         self.samples, self._batch_size = samples, min(recipe.batch, len(samples))
         self._steps_per_epoch = max(1, len(samples) // self._batch_size)
         length = _Length(recipe.steps or recipe.epochs * self._steps_per_epoch, self._steps_per_epoch)
         super().__init__(module, recipe, length, device=device, seed=seed, processes=None)
         self._draws, self._next = self._endless(), 0
+        self._recent: tuple[_GridDraw, ...] = ()
 
     def make_optimiser(self) -> Any:
         """Return an optimiser that decays every parameter. The shipped weights were trained with it."""
@@ -112,17 +142,17 @@ class GridTrainer(Optimisation):
 
     def backward(self, number: int) -> Tensor:
         """Compute gradients, and return the loss of the step."""
-        while self._next < number:  # a resumed training repeats the same draws
-            next(self._draws)
+        while self._next <= number + 1:  # a resumed training repeats the same draws
+            self._recent = (*self._recent[-1:], next(self._draws))
             self._next += 1
-        rows, mirrored, gain, lift = next(self._draws)
-        self._next += 1
-        batch = _batch(self.module, self.samples, rows, mirrored, gain, lift)
+        draw, later = self._recent
+        self.samples.expect(draw.rows, later.rows)
+        batch = _batch(self.module, self.samples.of_rows(draw.rows), draw)
         loss = _loss(self.module, *(one.to(self.device) for one in batch))
         loss.backward()
         return loss.detach()
 
-    def _endless(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[Any], NDArray[Any]]]:
+    def _endless(self) -> "Iterator[_GridDraw]":
         """Yield each step's samples and their augmentation. The order is shuffled, and each sample occurs once per
         epoch.
         """
@@ -135,7 +165,7 @@ class GridTrainer(Optimisation):
                 rows.append(order.pop())
             mirrored = rng.uniform(size=size) < 0.5
             gain, lift = rng.uniform(0.8, 1.2, (size, 3, 1, 1)), rng.uniform(-0.15, 0.15, (size, 1, 1, 1))
-            yield np.array(rows), mirrored, gain, lift
+            yield _GridDraw(np.array(rows), mirrored, gain, lift)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,22 +174,25 @@ class _Length:
     steps_per_epoch: int
 
 
-def _batch(
-    network: GridNet,
-    samples: Samples,
-    rows: NDArray[np.int64],
-    mirrored: NDArray[np.bool_],
-    gains: NDArray[Any],
-    lifts: NDArray[Any],
-) -> tuple[Tensor, Tensor, Tensor]:
+@dataclass(frozen=True, slots=True, eq=False)
+class _GridDraw:
+    """The samples of a step, and their random mirroring, contrast and brightness."""
+
+    rows: NDArray[np.int64]
+    mirrored: NDArray[np.bool_]
+    gain: NDArray[Any]
+    lift: NDArray[Any]
+
+
+def _batch(network: GridNet, samples: Samples, draw: _GridDraw) -> tuple[Tensor, Tensor, Tensor]:
     """Return a batch of samples, with random mirroring, brightness and contrast."""
-    images, classes, corners = samples.images[rows], samples.classes[rows], samples.corners[rows].copy()
+    images, classes, corners, mirrored = samples.images, samples.classes, samples.corners, draw.mirrored
     images[mirrored] = images[mirrored, :, ::-1]
     classes[mirrored] = classes[mirrored, :, ::-1]
     flipped, wide = corners[mirrored, :, ::-1], images.shape[2]
     corners[mirrored] = np.stack([wide - flipped[..., 2], flipped[..., 1], wide - flipped[..., 0], flipped[..., 3]], -1)
     pixels = network.to_input(torch.from_numpy(images))
-    gain, lift = torch.from_numpy(gains.astype(np.float32)), torch.from_numpy(lifts.astype(np.float32))
+    gain, lift = (torch.from_numpy(values.astype(np.float32)) for values in (draw.gain, draw.lift))
     return (
         (pixels * gain + lift).contiguous(memory_format=torch.channels_last),
         torch.from_numpy(classes).flatten(1),

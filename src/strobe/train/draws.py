@@ -48,7 +48,7 @@ class BatchDraw:
 
     `rows` (B,) index the training table, and `place` (B,) is the position in the batch. For losses over sets, `member`
     (B, M) are rows padded with −1, and `partner` (B,) is a random row of each set. `crops` (B, 3) are the crops for
-    Pixels.take.
+    Pixels.take. With random resized crops, a fourth column has their seeds.
     """
 
     rows: Ints
@@ -105,4 +105,7 @@ class Schedule:
         draw, crops = generator(self._seed, Purpose.CROP, step), np.zeros((count, 3), dtype=np.int64)
         crops[:, :2] = draw.integers(-self._reach, self._reach + 1, (count, 2))
         crops[:, 2] = draw.integers(0, 2, count) if self._recipe.flip else 0
-        return crops
+        if not self._recipe.crop_area:
+            return crops
+        crops[:, :2] = 0
+        return np.column_stack([crops, draw.integers(0, 2**62, count)])

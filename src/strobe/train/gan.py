@@ -19,6 +19,7 @@ from strobe.train.optimising import Optimisation
 from strobe.train.pixels import Pixels
 from strobe.train.recipe import Recipe
 from strobe.train.sets import TrainingSets
+from strobe.train.streaming import StreamedPixels, read_ahead
 
 _STANDING = 32
 """The number of batches for measuring the norms of averaged weights at the end."""
@@ -47,7 +48,7 @@ class GanTrainer(Optimisation):
         critic: Any,
         recipe: Recipe,
         sets: TrainingSets,
-        pixels: Pixels,
+        pixels: Pixels | StreamedPixels,
         *,
         latent: int,
         channels: int,
@@ -104,6 +105,7 @@ class GanTrainer(Optimisation):
 
     def _losses(self, number: int) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """Return the discriminator's loss, and the generated images."""
+        read_ahead(self.pixels, self.sets, self.schedule, number, self.processes)
         draw = self.schedule.draw(number)
         real = self._images(self.sets.pixel[draw.rows], draw.crops)
         label = self._label[torch.from_numpy(draw.rows).to(self.device)]
@@ -187,7 +189,7 @@ class GanTrainer(Optimisation):
             right += int((scores.argmax(dim=1) == classes[part]).sum())
         return right / max(1, len(images))
 
-    def seen(self, pixels: Pixels, places: Ints) -> Tensor:
+    def seen(self, pixels: Pixels | StreamedPixels, places: Ints) -> Tensor:
         """Return prepared frames as the discriminator's input."""
         found = pixels.take(np.asarray(places))[:, : self.channels]
         return found.to(torch.float32, memory_format=torch.channels_last) / 255

@@ -12,10 +12,8 @@ from strobe.core.errors import CannotWrite, StrobeError, out_of_memory, printabl
 from strobe.core.ports import MetricLog, Progress, Silent
 from strobe.train.folder import FIGURES, Point, TrainFolder
 from strobe.train.optimising import Diverged, Optimisation
-from strobe.train.pixels import Pixels
-from strobe.train.probe import StoredFeatures
 from strobe.train.sets import HeldOut
-from strobe.train.trainer import Trainer
+from strobe.train.trainer import Frames, Trainer
 
 
 class Plateau:
@@ -62,7 +60,7 @@ class ClassifierMeasure:
     """The sets a classifier is evaluated on, and their prepared frames."""
 
     held: HeldOut
-    pixels: Pixels | StoredFeatures
+    pixels: Frames
 
     @property
     def names(self) -> tuple[str, ...]:

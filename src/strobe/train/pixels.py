@@ -1,9 +1,9 @@
-"""Prepared frames, stored once as 8-bit pixels in a memory-mapped file and copied to the device if they fit."""
+"""Frames stored once as 8-bit pixels in a memory-mapped file, and copied to the device if they fit."""
 
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,9 @@ from strobe.core.ports import Image, Progress
 
 _TOGETHER = 64
 """The number of frames prepared between two progress updates."""
+
+SEED = 3
+"""The column of crops with the seed of a random resized crop, if there is one."""
 
 
 def prepared(
@@ -45,14 +48,68 @@ def prepared(
         def one(place: int) -> None:
             table[place] = read(int(rows[place]))
 
-        with progress.task("frames prepared", len(rows)) as advance, ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-            for start in range(0, len(rows), _TOGETHER):
-                part = range(start, min(len(rows), start + _TOGETHER))
-                list(pool.map(one, part))
-                advance(len(part))
+        _on_all_cores(one, len(rows), progress)
 
     names = [dataset.frames_digest(), dict(facts), hashlib.sha256(rows.tobytes()).hexdigest()]
     return kept_table(folder, names, (len(rows), *size_hw, 3), np.uint8, fill, most_bytes=most_bytes)
+
+
+def _on_all_cores(work: Callable[[int], None], count: int, progress: Progress) -> None:
+    with progress.task("frames prepared", count) as advance, ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        for start in range(0, count, _TOGETHER):
+            part = range(start, min(count, start + _TOGETHER))
+            list(pool.map(work, part))
+            advance(len(part))
+
+
+class StoredFrames:
+    """Frames at their own sizes, one after the other in a memory-mapped file."""
+
+    streams = False
+
+    def __init__(self, table: NDArray[np.uint8], sizes_hw: Ints) -> None:
+        self._table, self._sizes_hw = table, sizes_hw
+        self._start = frame_starts(sizes_hw)
+
+    @classmethod
+    def of(
+        cls,
+        dataset: Dataset,
+        rows: Ints,
+        read: Callable[[int], Image],
+        sizes_hw: Ints,
+        *,
+        folder: Path,
+        most_bytes: int,
+        progress: Progress,
+    ) -> "StoredFrames":
+        """Store the frames `rows`, which have these sizes (N, 2), in a file in `folder`, once for all trainings."""
+        start = frame_starts(sizes_hw)
+
+        def fill(table: NDArray[Any]) -> None:
+            def one(place: int) -> None:
+                table[start[place] : start[place + 1]] = read(int(rows[place])).reshape(-1)
+
+            _on_all_cores(one, len(rows), progress)
+
+        names = [dataset.frames_digest(), "own size", hashlib.sha256(rows.tobytes()).hexdigest()]
+        table = kept_table(folder, names, (int(start[-1]),), np.uint8, fill, most_bytes=most_bytes)
+        return cls(table, sizes_hw)
+
+    def expect(self, *steps: tuple[Ints, Ints | None]) -> None:
+        """Do nothing, because all frames are there."""
+
+    def images(self, places: Ints) -> list[Image]:
+        """Return these frames."""
+        return [
+            self._table[self._start[place] : self._start[place + 1]].reshape(*self._sizes_hw[place], 3)
+            for place in places.tolist()
+        ]
+
+
+def frame_starts(sizes_hw: Ints) -> Ints:
+    """Return where each frame starts if frames of these sizes (N, 2) are stored in one file, and its end, (N + 1,)."""
+    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(3 * sizes_hw.astype(np.int64).prod(axis=1))])
 
 
 def kept_table(
@@ -70,10 +127,10 @@ def kept_table(
     """
     needed = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
     if needed > most_bytes:
-        size = "×".join(map(str, reversed(shape[1:3])))
+        size = "×".join(map(str, shape))
         raise StrobeError(
-            f"{shape[0]:,} frames of {size} need {needed / 1e9:.1f} GB, more than <<cache_gb={most_bytes / 1e9:g}>>; "
-            "raise <<cache_gb>>, or use a smaller <<image_size>>"
+            f"a table of {size} values needs {needed / 1e9:.1f} GB of scratch space, more than "
+            f"<<cache_gb={most_bytes / 1e9:g}>>; raise <<cache_gb>>"
         )
     digest = hashlib.sha256(json.dumps(names, sort_keys=True).encode()).hexdigest()
     path = folder / f"{digest[:32]}.npy"
@@ -114,6 +171,8 @@ def _make_room(folder: Path, most_bytes: int) -> None:
 class Pixels:
     """Prepared frames for fast access: in the device's memory if they fit into half of its free memory."""
 
+    streams = False
+
     def __init__(self, table: NDArray[np.uint8], *, device: str) -> None:
         self.device = device
         self.on_device = device.startswith("cuda") and table.nbytes <= torch.cuda.mem_get_info(device)[0] // 2
@@ -126,6 +185,9 @@ class Pixels:
     def __len__(self) -> int:
         return len(self._table)
 
+    def expect(self, *steps: tuple[Ints, Ints | None]) -> None:
+        """Do nothing, because all frames are there."""
+
     def take(self, rows: Ints, crops: Ints | None = None) -> Tensor:
         """Return these frames (N, 3, H, W), 8 bits, channels last in memory, on the device.
 
@@ -133,10 +195,7 @@ class Pixels:
         beyond an edge are reflected.
         """
         if self._tensor is None:
-            found = torch.from_numpy(self._host(rows, crops))
-            if self.device.startswith("cuda"):
-                found = found.pin_memory().to(self.device, non_blocking=True)
-            return found.permute(0, 3, 1, 2)
+            return to_device(self._host(rows, crops), self.device).permute(0, 3, 1, 2)
         if crops is None:
             return self._tensor[torch.from_numpy(rows).to(self.device)].permute(0, 3, 1, 2)
         # Only one copy to the device and three gathers, because a training step at 64 pixels takes only a few
@@ -147,10 +206,21 @@ class Pixels:
     def _host(self, rows: Ints, crops: Ints | None) -> NDArray[np.uint8]:
         if crops is None:
             return self._table[rows]
-        out = np.empty((len(rows), *self.side_hw, 3), dtype=np.uint8)
-        for place, (row, (down, right, mirrored)) in enumerate(zip(rows.tolist(), crops.tolist(), strict=True)):
-            _shifted(self._table[row], out[place][:, ::-1] if mirrored else out[place], down, right)
-        return out
+        return cropped((self._table[row] for row in rows.tolist()), crops, self.side_hw)
+
+
+def cropped(images: Iterable[Image], crops: Ints, side_hw: tuple[int, int]) -> NDArray[np.uint8]:
+    """Return the shifted and mirrored windows of images of one size, (N, H, W, 3)."""
+    out = np.empty((len(crops), *side_hw, 3), dtype=np.uint8)
+    for place, (image, (down, right, mirrored)) in enumerate(zip(images, crops[:, :SEED].tolist(), strict=True)):
+        _shifted(image, out[place][:, ::-1] if mirrored else out[place], down, right)
+    return out
+
+
+def to_device(pixels: NDArray[np.uint8], device: str) -> Tensor:
+    """Return the pixels as a tensor on the device."""
+    found = torch.from_numpy(pixels)
+    return found.pin_memory().to(device, non_blocking=True) if device.startswith("cuda") else found
 
 
 def _lines_of(rows: Ints, crops: Ints, reach: int) -> Ints:

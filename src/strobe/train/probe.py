@@ -11,22 +11,33 @@ from torch import Tensor, nn
 from strobe.core.arrays import Ints
 from strobe.core.ports import Progress
 from strobe.train.pixels import Pixels
+from strobe.train.streaming import StreamedPixels, parts_ahead
+
+_AT_ONCE = 2**27
+"""The most values of features in memory while their mean is computed."""
 
 
 class StoredFeatures:
-    """Features of prepared frames (N, D), used instead of pixels. Nothing is cropped."""
+    """Features of frames (N, D), used instead of pixels. Nothing is cropped. They stay in their file, or on a GPU."""
 
     side_hw = (0, 0)
+    streams = False
 
     def __init__(self, table: NDArray[np.float32], *, device: str) -> None:
-        self.device = device
-        self._tensor = torch.from_numpy(np.array(table)).to(device)
+        self.device, self._table = device, table
+        is_small = device.startswith("cuda") and table.nbytes <= torch.cuda.mem_get_info(device)[0] // 2
+        self._tensor = torch.from_numpy(np.array(table)).to(device) if is_small else None
 
     def __len__(self) -> int:
-        return len(self._tensor)
+        return len(self._table)
+
+    def expect(self, *steps: tuple[Ints, Ints | None]) -> None:
+        """Do nothing, because all features are there."""
 
     def take(self, rows: Ints, crops: Ints | None = None) -> Tensor:  # noqa: ARG002 (as Pixels has it)
         """Return the features of these frames."""
+        if self._tensor is None:
+            return torch.from_numpy(self._table[rows]).to(self.device)
         return self._tensor[torch.from_numpy(rows).to(self.device)]
 
     def spread(self, rows: Ints) -> tuple[Tensor, Tensor]:
@@ -34,9 +45,20 @@ class StoredFeatures:
 
         The deviation of a constant feature is 1.
         """
-        part = self.take(rows)
-        deviation = part.std(dim=0, unbiased=False)
-        return part.mean(dim=0), torch.where(deviation > 1e-6, deviation, torch.ones_like(deviation))
+        size = max(1, _AT_ONCE // self._table.shape[1])
+        if len(rows) > size:
+            mean, deviation = self._spread_in_parts(rows, size)
+        else:
+            part = self.take(rows)
+            mean, deviation = part.mean(dim=0), part.std(dim=0, unbiased=False)
+        return mean, torch.where(deviation > 1e-6, deviation, torch.ones_like(deviation))
+
+    def _spread_in_parts(self, rows: Ints, size: int) -> tuple[Tensor, Tensor]:
+        """Return mean and deviation in two passes, without all features in memory at once."""
+        parts = [rows[start : start + size] for start in range(0, len(rows), size)]
+        mean = sum(self.take(part).double().sum(dim=0) for part in parts) / len(rows)
+        squares = sum((self.take(part).double() - mean).square().sum(dim=0) for part in parts)
+        return mean.float(), (squares / len(rows)).sqrt().float()
 
 
 class Probe(nn.Module):  # type: ignore[misc]  # torch is untyped here
@@ -61,11 +83,15 @@ class Probe(nn.Module):  # type: ignore[misc]  # torch is untyped here
 
 
 def fill_features(
-    table: NDArray[Any], pixels: Pixels, features: Callable[[Tensor], Tensor], *, batch: int, progress: Progress
+    table: NDArray[Any],
+    pixels: Pixels | StreamedPixels,
+    features: Callable[[Tensor], Tensor],
+    *,
+    batch: int,
+    progress: Progress,
 ) -> None:
-    """Fill the table with the features of every prepared frame, (N, D)."""
+    """Fill the table with the features of every frame, (N, D), in one pass over the frames."""
     with torch.inference_mode(), progress.task("features", len(table)) as advance:
-        for start in range(0, len(table), batch):
-            rows = np.arange(start, min(len(table), start + batch))
-            table[rows] = features(pixels.take(rows)).float().cpu().numpy()
+        for start, rows in parts_ahead(pixels, np.arange(len(table)), batch):
+            table[start : start + len(rows)] = features(pixels.take(rows)).float().cpu().numpy()
             advance(len(rows))

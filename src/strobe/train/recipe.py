@@ -37,7 +37,8 @@ class Recipe:
     generator (`gan`). The generator's discriminator is `width` wide, and the classification part of its loss has the
     weight `naming`.
 
-    `crop` is the maximum shift of the window, as a share of the side. `warm_up` is a share of all steps. `ema` is the
+    `crop` is the maximum shift of the window, as a share of the side. If `crop_area` is above 0, images are instead
+    random resized crops that show at least this share of the area. `warm_up` is a share of all steps. `ema` is the
     decay of the weight average (0: none). The schedule `plateau` divides the learning rate by ten after `patience`
     epochs whose training loss fell by less than a thousandth. The schedule `steps` divides it by ten at one half and at
     three quarters of training. The key `steps`, if not 0, takes precedence over `epochs`. `clips` and `test_clips` are
@@ -75,6 +76,7 @@ class Recipe:
     label_smoothing: float = 0.0
     ema: float = 0.0
     crop: float = 0.1
+    crop_area: float = 0.0
     flip: bool = True
     clips: int = 0
     test_clips: int = 0
@@ -106,6 +108,7 @@ class Recipe:
             ("label_smoothing", 0, 0.9),
             ("ema", 0, 0.99999),
             ("crop", 0, 0.4),
+            ("crop_area", 0, 1),
             ("eps", 0, 1 if self.norm == "linf" else 1000),
             ("width", 1, 4096),
             ("naming", 0, 1000),
@@ -123,6 +126,8 @@ class Recipe:
         expect(not (self.eps and self.multi_label), "multi_label", "false if images are attacked", True)
         whole = self.trains == "all" or not (self.corruption or self.eps)
         expect(whole, "trains", "all if images are corrupted or attacked", self.trains)
+        resized = self.trains == "all" or not self.crop_area
+        expect(resized, "crop_area", "0 unless all of a classifier is trained", self.crop_area)
         adversaries = self.trains == "gan"
         expect(
             adversaries == (self.optimiser == "adam"),
@@ -177,6 +182,7 @@ class Recipe:
 
 
 _LATER = {
+    "crop_area": 0.0,
     "norm": "linf",
     "width": 64,
     "naming": 0.0,

@@ -17,28 +17,42 @@ _NONE = -1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Targets:
-    """The target of each set row: `label` (R,), −1 if unknown, and all its labels (R, C)."""
+    """The target of each set row: `label` (R,), −1 if unknown, and all its labels (R, C), if they are requested."""
 
     label: Ints
     every: Bools
 
 
 def targets_of(dataset: Dataset, *, multi_label: bool = False) -> Targets:
-    """Return the class of each set row by the dataset's label rule.
+    """Return the class of each set row by the dataset's label rule, as `row_labels` does.
+
+    Only with `multi_label`, all classes of a row are returned too: their table would be too large for many frames.
+    """
+    label, n_classes = row_labels(dataset, multi_label=multi_label), len(dataset.info.label_space)
+    if not multi_label:
+        return Targets(label, np.zeros((0, n_classes), dtype=bool))
+    has = np.zeros((len(dataset.frames), n_classes), dtype=bool)
+    has[dataset.labels.frame, dataset.labels.label] = True
+    return Targets(label, has[dataset.judged_frame])
+
+
+def row_labels(dataset: Dataset, *, multi_label: bool = False) -> Ints:
+    """Return the class of each set row by the dataset's label rule, (R,), −1 if it is unknown.
 
     If a row has several classes, the class of the largest box is used. Raises StrobeError if nothing decides between
     several labels, unless `multi_label`.
     """
     n_frames, n_classes = len(dataset.frames), len(dataset.info.label_space)
-    has = np.zeros((n_frames, n_classes), dtype=bool)
-    has[dataset.labels.frame, dataset.labels.label] = True
-    count = has.sum(axis=1)
-    label = np.where(count > 0, has.argmax(axis=1), _NONE)
+    pairs = np.unique(dataset.labels.frame.astype(np.int64) * n_classes + dataset.labels.label)
+    frame, label = np.divmod(pairs, n_classes)
+    count = np.bincount(frame, minlength=n_frames)
+    label_of_frame = np.full(n_frames, _NONE, dtype=np.int64)
+    label_of_frame[frame[::-1]] = label[::-1]  # in descending order, so the smallest label remains
     several = np.flatnonzero(count > 1)
     judged = dataset.judged_frame
     if len(several) and not multi_label:
         largest = _largest(dataset)
-        label[several] = largest[several]
+        label_of_frame[several] = largest[several]
         lost = np.intersect1d(several[largest[several] == _NONE], judged)
         if len(lost):
             key = printable(dataset.frames.key[lost[0]])
@@ -46,9 +60,10 @@ def targets_of(dataset: Dataset, *, multi_label: bool = False) -> Targets:
                 f"{printable(dataset.name)}: {len(lost)} frame(s) have several labels and no boxes to find the "
                 f"largest object, first {key}; train on all labels with <<multi_label>>"
             )
-    if not (label[judged] != _NONE).any():
+    found = label_of_frame[judged]
+    if not (found != _NONE).any():
         raise StrobeError(f"{printable(dataset.name)}: no frame has a label, so there is nothing to train on")
-    return Targets(label[judged].astype(np.int64), has[judged])
+    return found
 
 
 def _largest(dataset: Dataset) -> Ints:
@@ -75,8 +90,8 @@ class TrainingSets:
     """Sets to train on.
 
     For each row, `frame` (R,) is its frame in the dataset, `pixel` (R,) its index among the prepared pixels, `label`
-    (R,) its class, and `every` (R, C) all its classes. `anchor` (S,) is the row of each set's anchor. `member` (S, M)
-    are rows, including the anchor, padded with −1.
+    (R,) its class, and `every` (R, C) all its classes, or (0, C) if only one counts. `anchor` (S,) is the row of each
+    set's anchor. `member` (S, M) are rows, including the anchor, padded with −1.
     """
 
     frame: Ints
@@ -127,7 +142,7 @@ class TrainingSets:
             frame=table.frame[rows],
             pixel=pixel_of_frame[table.frame[rows]],
             label=targets.label[rows],
-            every=targets.every[rows],
+            every=targets.every[rows] if len(targets.every) else targets.every,
             anchor=np.flatnonzero(table.is_anchor[rows]),
             member=member,
         )

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from strobe.core.arrays import Ints
+from strobe.core.arrays import Ints, Texts
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, expect, printable
 from strobe.core.ports import Progress
-from strobe.train.sets import targets_of
+from strobe.train.sets import row_labels, targets_of
 
 SPLIT, HELD = "split.csv", "held-out.txt"
 """Two files in a training's folder: every source with its side, and the held-out sources for --subset."""
@@ -65,14 +65,14 @@ def sides_of(
 
     Raises StrobeError if fewer than `least_classes` classes are trained on.
     """
-    label = targets_of(dataset, multi_label=multi_label).label[dataset.sets.is_anchor]
+    label = row_labels(dataset, multi_label=multi_label)[dataset.sets.is_anchor]
     if held_out is None:
         split, other, held_label = split_by_source(dataset, label, share=share, seed=seed), dataset, label
     else:
         other = held_out
         _same_classes(dataset, other, what="the held-out dataset")
         split = Split(training=np.arange(dataset.n_sets), held_out=np.arange(other.n_sets), is_part=False)
-        held_label = targets_of(other, multi_label=multi_label).label[other.sets.is_anchor]
+        held_label = row_labels(other, multi_label=multi_label)[other.sets.is_anchor]
     check_leaks(dataset, split.training, other, split.held_out)
     if least_classes > 1:
         _check_two_classes(dataset, split.training, other, split.held_out, multi_label=multi_label, say=say)
@@ -107,7 +107,7 @@ def labelled_anchors(anchors: Dataset, dataset: Dataset, split: Split, held_out:
     Raises StrobeError for other classes, missing labels, or sources and pixels of the held-out side.
     """
     _same_classes(dataset, anchors, what="the dataset of <<anchors>>")
-    sets = np.flatnonzero(targets_of(anchors).label[anchors.sets.is_anchor] >= 0)
+    sets = np.flatnonzero(row_labels(anchors)[anchors.sets.is_anchor] >= 0)
     if split.is_part and anchors.frames_digest() == dataset.frames_digest():
         sets = sets[~np.isin(anchors.video_of_set[sets], dataset.video_of_set[split.held_out])]
         if not len(sets):
@@ -155,8 +155,8 @@ def split_by_source(dataset: Dataset, label_of_set: Ints, *, share: float, seed:
             f"{printable(dataset.name)}: all its sets share one source, so none can be held out; pass another "
             "dataset with <<held_out>>"
         )
-    label = np.array([np.bincount(label_of_set[part == one] + 1).argmax() - 1 for one in range(n_parts)])
-    names = [_least_name(dataset, part, one) for one in range(n_parts)]
+    label = _usual_labels(part, label_of_set)
+    names = _least_names(part, dataset.sets.set_id)
     lot = np.array([hashlib.sha256(f"{seed}\n{name}".encode()).hexdigest() for name in names])
     held = np.zeros(n_parts, dtype=bool)
     for one in np.unique(label):
@@ -171,31 +171,49 @@ def split_by_source(dataset: Dataset, label_of_set: Ints, *, share: float, seed:
     return Split(training=np.flatnonzero(~held[part]), held_out=np.flatnonzero(held[part]))
 
 
-def _least_name(dataset: Dataset, part: Ints, one: int) -> str:
-    return min(str(name) for name in dataset.sets.set_id[part == one])
+def _usual_labels(part: Ints, label: Ints) -> Ints:
+    """Return the most frequent label of each part, and the smallest of several."""
+    pairs, count = np.unique(np.column_stack([part, label]), axis=0, return_counts=True)
+    order = np.lexsort((pairs[:, 1], -count, pairs[:, 0]))
+    first = np.unique(pairs[order, 0], return_index=True)[1]
+    return np.asarray(pairs[order[first], 1])
+
+
+def _least_names(part: Ints, names: Texts) -> list[str]:
+    """Return the first name of each part in the order of the alphabet."""
+    least: dict[int, str] = {}
+    for one, name in zip(part.tolist(), map(str, names), strict=True):
+        if one not in least or name < least[one]:
+            least[one] = name
+    return [least[one] for one in sorted(least)]
 
 
 def _parts(dataset: Dataset) -> Ints:
-    """Return the component of each set, (S,). Connected sets are in one component."""
-    above = list(range(dataset.n_sets))
+    """Return the component of each set, (S,). Connected sets are in one component.
 
-    def root(place: int) -> int:
-        while above[place] != place:
-            above[place] = above[above[place]]
-            place = above[place]
-        return place
-
-    seen: dict[tuple[str, object], int] = {}
+    Sets are connected by a source, a group or the pixels of a frame. Two frames with the same pixels connect their
+    sources, because each frame's source is connected to the frame's sets.
+    """
     sets, frames = dataset.sets, dataset.frames
-    rows = zip(sets.set.tolist(), sets.frame.tolist(), frames.video[sets.frame].tolist(), strict=True)
-    for place, frame, video in rows:
-        keys: list[tuple[str, object]] = [("source", video), ("group", str(sets.group[place]))]
+    above: dict[object, object] = {}
+
+    def root(node: object) -> object:
+        while (up := above.setdefault(node, node)) != node:
+            above[node] = above[up]
+            node = up
+        return node
+
+    n_videos = len(dataset.videos)
+    joined = np.unique(sets.set.astype(np.int64) * n_videos + frames.video[sets.frame])
+    for place, video in zip(*(one.tolist() for one in np.divmod(joined, n_videos)), strict=True):
+        above[root(place)] = root(("source", video))
+    for place, group in enumerate(sets.group):
+        above[root(place)] = root(("group", str(group)))
+    for frame in np.unique(sets.frame).tolist():
         if frames.sha256[frame]:
-            keys.append(("pixels", _pixels(dataset, frame)))
-        for key in keys:
-            above[root(place)] = root(seen.setdefault(key, place))
-    roots = np.array([root(place) for place in range(dataset.n_sets)])
-    return np.unique(roots, return_inverse=True)[1]
+            above[root(("pixels", _pixels(dataset, frame)))] = root(("source", int(frames.video[frame])))
+    numbers: dict[object, int] = {}
+    return np.array([numbers.setdefault(root(place), len(numbers)) for place in range(dataset.n_sets)])
 
 
 def _pixels(dataset: Dataset, frame: int) -> str:

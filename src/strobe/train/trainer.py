@@ -24,6 +24,10 @@ from strobe.train.probe import StoredFeatures
 from strobe.train.processes import Processes
 from strobe.train.recipe import Recipe
 from strobe.train.sets import TrainingSets
+from strobe.train.streaming import StreamedPixels, parts_ahead, read_ahead
+
+Frames = Pixels | StreamedPixels | StoredFeatures
+"""The input of a network: prepared frames, stored or streamed, or their features."""
 
 _SCORED_AT_ONCE = {"cuda": 4096, "cpu": 256}
 """The number of images in a forward pass without gradients."""
@@ -71,7 +75,7 @@ class LabelledAnchors:
     """Images with labels that join a training without labels: the anchors of these sets."""
 
     sets: TrainingSets
-    pixels: Pixels
+    pixels: Pixels | StreamedPixels
 
 
 def quick_precision(device: str, precision: str) -> str:
@@ -105,7 +109,7 @@ class Trainer(Optimisation):
         module: Any,
         recipe: Recipe,
         sets: TrainingSets,
-        pixels: Pixels | StoredFeatures,
+        pixels: Frames,
         normal: Normal | None,
         *,
         seed: int = 0,
@@ -135,6 +139,7 @@ class Trainer(Optimisation):
 
     def backward(self, number: int) -> Tensor:
         """Compute gradients, and return the loss of this process's part of the batch."""
+        read_ahead(self.pixels, self.sets, self.schedule, number, self.processes)
         draw = self.schedule.draw(number)
         own, batch_size = draw.part(self.processes.mine(len(draw.rows))), len(draw.rows)
         losses = []
@@ -192,12 +197,12 @@ class Trainer(Optimisation):
         at_once = _SCORED_AT_ONCE.get(self.device.partition(":")[0], 256)
         self.module.eval()
         with torch.no_grad():
-            for start in range(mine.start, mine.stop, at_once):
-                rows = np.arange(start, min(mine.stop, start + at_once))
-                shares = self._logits(self._input(self._images(rows, None))).float().softmax(dim=1)
+            for start, places in parts_ahead(self.pixels, self.sets.pixel[mine], at_once):
+                shares = self._logits(self._input(self.pixels.take(places))).float().softmax(dim=1)
                 if total is None:
                     total = torch.zeros(len(self.sets), shares.shape[1], device=self.device)
-                total.index_add_(0, owner[rows[0] : rows[-1] + 1], shares)
+                first = mine.start + start
+                total.index_add_(0, owner[first : first + len(places)], shares)
         if total is None:
             raise StrobeError(f"there are fewer frames than the {self.processes.count} processes")
         self.processes.add_up([total])
@@ -220,7 +225,7 @@ class Trainer(Optimisation):
         self.module.train()
         return np.asarray(member[np.arange(len(member)), place.cpu().numpy()]), largest
 
-    def _images(self, rows: Ints, crops: Ints | None) -> Tensor:
+    def _images(self, rows: Ints, crops: Ints) -> Tensor:
         return self.pixels.take(self.sets.pixel[rows], crops)
 
     def _input(self, images: Tensor) -> Tensor:
@@ -285,7 +290,7 @@ class Trainer(Optimisation):
 
     # -- results -----------------------------------------------------------------------------------------------
 
-    def answers(self, pixels: Pixels | StoredFeatures, places: Ints) -> NDArray[np.int64]:
+    def answers(self, pixels: Frames, places: Ints) -> NDArray[np.int64]:
         """Return the class that the network in use gives each prepared frame. Each process answers its part."""
         classes = torch.zeros(len(places), device=self.device)
         mine, module = self.processes.mine(len(places)), self.result
@@ -293,8 +298,7 @@ class Trainer(Optimisation):
         at_once = _SCORED_AT_ONCE.get(self.device.partition(":")[0], 256)
         module.eval()
         with torch.inference_mode(), self._autocast(self._precision):
-            for start in range(0, len(own), at_once):
-                part = own[start : start + at_once]
+            for start, part in parts_ahead(pixels, own, at_once):
                 scores = module(self._input(pixels.take(part)))
                 best = getattr(scores, "logits", scores).argmax(dim=1)
                 classes[mine.start + start : mine.start + start + len(part)] = best.float()

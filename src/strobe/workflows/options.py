@@ -143,7 +143,7 @@ class TrainOptions:
     evaluations: int = option(10, "Evaluations on the held-out data, spread over the training.")
     checkpoint_s: float = option(60.0, "Seconds between checkpoints.")
     minutes: float | None = option(None, "Stop after this many minutes and keep the weights.")
-    cache_gb: float = option(16.0, "Largest size of the disk cache for prepared frames, in GB.")
+    cache_gb: float = option(1.0, "Largest scratch file, in GB. Frames that need more are read during the training.")
     threads: int | None = option(None, "Torch threads on a CPU. The last bits of results depend on their number.")
     deterministic: bool = option(False, "Give bit-identical results in every run on one machine. Slower on a GPU.")
     settings: Path | None = option(

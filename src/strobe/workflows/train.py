@@ -13,7 +13,6 @@ from strobe.core.arrays import Ints
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.estimate import Estimate
-from strobe.core.files import cache_folder
 from strobe.core.ports import Image, Progress
 from strobe.models.options import default_batch
 from strobe.store.media import decode_image
@@ -31,7 +30,8 @@ if TYPE_CHECKING:
     from strobe.train.probe import StoredFeatures
     from strobe.train.sets import TrainingSets
     from strobe.train.split import Split
-    from strobe.train.trainer import Hooks, LabelledAnchors, Normal, Trainer
+    from strobe.train.streaming import StreamedPixels
+    from strobe.train.trainer import Frames, Hooks, LabelledAnchors, Normal, Trainer
 
 
 def train(
@@ -209,7 +209,7 @@ class _ClassifierTraining(TrainingJob):
         self,
         module: Any,
         sets: "TrainingSets",
-        pixels: "Pixels | StoredFeatures",
+        pixels: "Frames",
         normal: "Normal | None",
         hooks: "Hooks",
         *,
@@ -231,8 +231,10 @@ class _ClassifierTraining(TrainingJob):
             anchors=anchors,
         )
 
-    def _features(self, material: Material, start: "Backbone", pixels: "Pixels", normal: "Normal") -> "StoredFeatures":
-        """Return the network's features of every prepared frame, computed once."""
+    def _features(
+        self, material: Material, start: "Backbone", pixels: "Pixels | StreamedPixels", normal: "Normal"
+    ) -> "StoredFeatures":
+        """Return the network's features of every frame, computed once. Their pixels are not stored."""
         import torch
 
         from strobe.train.pixels import kept_table
@@ -245,18 +247,25 @@ class _ClassifierTraining(TrainingJob):
 
         with torch.inference_mode():
             width = int(features(pixels.take(np.zeros(1, dtype=np.int64))).shape[1])
+        needed = 4 * width * len(pixels)
+        if sum(self.in_use) + needed > self.most_bytes:
+            raise StrobeError(
+                f"the features of {len(pixels):,} frames need {needed / 1e9:.1f} GB, more than is left of "
+                f"<<cache_gb={self.options.cache_gb:g}>>; raise <<cache_gb>>"
+            )
+        self.in_use.append(needed)
         batch = default_batch(sum(one.numel() for one in start.module.parameters()), device=self.device)
         rows = hashlib.sha256(np.unique(dataset.sets.frame).tobytes()).hexdigest()
         device = self.device.partition(":")[0]
         names = ["features", dataset.frames_digest(), rows, start.plan.to_json(), start.weights, device]
         table = self.processes.first_then_all(
             lambda: kept_table(
-                cache_folder() / "frames",
+                self.scratch,
                 names,
                 (len(pixels), width),
                 np.float32,
                 lambda table: fill_features(table, pixels, features, batch=batch, progress=self.say),
-                most_bytes=int(self.options.cache_gb * 1e9),
+                most_bytes=self.most_bytes,
             )
         )
         return StoredFeatures(table, device=self.device)

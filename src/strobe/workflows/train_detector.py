@@ -5,6 +5,7 @@ Without a dataset, strobe-tiny is trained on rendered clips, as the shipped weig
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from strobe.core.answers import BoxAnswers
 from strobe.core.arrays import Ints
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
-from strobe.core.ports import Image, Progress
+from strobe.core.ports import Progress
 from strobe.core.records import Box, Detections
 from strobe.core.tables import Boxes
 from strobe.models.options import LoadOptions
@@ -27,14 +28,16 @@ from strobe.synthetic.world import Clip, World, WorldOptions
 from strobe.train.recipe import Recipe
 from strobe.workflows.options import TrainOptions
 from strobe.workflows.train_card import About, began, finish, noted, trained_on
-from strobe.workflows.train_job import Material, Trained, TrainingJob, in_training, load_options
+from strobe.workflows.train_job import Material, Trained, TrainingJob, in_training, load_options, places_of
 
 if TYPE_CHECKING:
     from strobe.models.detectors.boxes import Placement
     from strobe.models.detectors.trainable import DetectorStart
-    from strobe.train.detector import Samples
+    from strobe.train.detector import Samples, StreamedSamples
     from strobe.train.optimising import Optimisation
+    from strobe.train.pixels import StoredFrames
     from strobe.train.split import Split
+    from strobe.train.streaming import FrameStream
 
 
 DETECTION_WORLD = WorldOptions(size=128, objects_min=1, objects_max=3, object_scale=(0.25, 0.5))
@@ -192,61 +195,78 @@ class _DetectorTraining(TrainingJob):
             raise StrobeError("a detector needs a dataset")
         dataset, rows = self.material.dataset, np.unique(self.material.dataset.sets.frame)
         sizes = _sizes(self.material, rows)
-        canvas = (int(sizes[rows, 0].max()), int(sizes[rows, 1].max()))
-        pixels, places = self._placed_frames(rows, canvas, "corner")
-        sets = TrainingSets.of(dataset, split.training, places, multi_label=True, which="all")
         return BoxTrainer(
             start.module,
             self.recipe,
-            sets,
-            pixels,
+            TrainingSets.of(dataset, split.training, places_of(dataset, rows), which="unread"),
+            self._frames(self.material, rows, sizes[rows]),
             Truth(dataset, sizes),
             first_label=start.first_label,
+            device=self.device,
             seed=self.options.seed,
             processes=self.processes,
         )
 
-    def _placed_frames(self, rows: Ints, canvas: tuple[int, int], placement: str) -> tuple[Any, Ints]:
-        """Return the frames on canvases of one size: unscaled in the corner, or scaled to fit and centred."""
-        from strobe.models.detectors.boxes import place
+    def _frames(self, material: Material, rows: Ints, sizes_hw: Ints) -> "StoredFrames | FrameStream":
+        """Return these frames at their own sizes, stored once if they fit in the scratch file."""
+        from strobe.train.pixels import StoredFrames, frame_starts
+        from strobe.train.streaming import FrameStream
 
-        material = self.material
-        if material is None:
-            raise StrobeError("a detector needs a dataset")
+        source, n_bytes = material.source, np.diff(frame_starts(sizes_hw))
+        if not self.stores(len(rows), int(n_bytes.sum())):
+            stream = FrameStream(lambda place, _: source.read(int(rows[place])), lambda place: int(n_bytes[place]))
+            self.streams.append(stream)
+            return stream
+        return self.processes.first_then_all(
+            lambda: StoredFrames.of(
+                material.dataset,
+                rows,
+                source.read,
+                sizes_hw,
+                folder=self.scratch,
+                most_bytes=self.most_bytes,
+                progress=self.say,
+            )
+        )
 
-        def read(row: int) -> Image:
-            image = material.source.read(row)
-            if placement == "middle":
-                return place(image, canvas)[0]
-            out = np.zeros((*canvas, 3), dtype=np.uint8)
-            out[: image.shape[0], : image.shape[1]] = image
-            return out
-
-        return self.prepared(material.dataset, rows, read, size_hw=canvas, facts={"canvas": canvas, "way": placement})
-
-    def _placed(self, split: "Split", side: int) -> "Samples":
+    def _placed(self, split: "Split", side: int) -> "Samples | StreamedSamples":
         """Return the training frames of the dataset at the network's input size, with their boxes."""
-        from strobe.models.detectors.boxes import PlacementPreparation
+        from strobe.models.detectors.boxes import PlacementPreparation, place
         from strobe.models.detectors.tiny_net import STRIDE
-        from strobe.train.detector import Samples
+        from strobe.train.detector import Samples, StreamedSamples
+        from strobe.train.streaming import StreamedPixels
 
         if self.material is None or self.material.dataset.boxes is None:
             raise StrobeError("a detector needs a dataset with boxes")
-        dataset, boxes = self.material.dataset, self.material.dataset.boxes
+        dataset, boxes, source = self.material.dataset, self.material.dataset.boxes, self.material.source
         chosen = np.isin(dataset.sets.set, split.training)
         if self.recipe.frames == "anchor":
             chosen &= dataset.sets.is_anchor
-        rows = np.unique(dataset.sets.frame[chosen])
-        pixels, _ = self._placed_frames(rows, (side, side), "middle")
-        placing, frames = PlacementPreparation(size_hw=(side, side), one_scale=True), []
+        rows, canvas = np.unique(dataset.sets.frame[chosen]), (side, side)
+        pixels = self.prepared(
+            dataset,
+            rows,
+            lambda row, _: place(source.read(row), canvas)[0],
+            size_hw=canvas,
+            facts={"canvas": canvas, "way": "middle"},
+        )
+        placing, sizes = PlacementPreparation(size_hw=canvas, one_scale=True), _sizes(self.material, rows)
         order = np.argsort(boxes.frame, kind="stable")
         first = np.searchsorted(boxes.frame[order], np.arange(len(dataset.frames) + 1))
-        for row, (height, width) in zip(rows, _sizes(self.material, rows)[rows], strict=True):
-            _, placement = placing.prepare(np.zeros((height, width, 3), dtype=np.uint8))
-            part = range(int(first[row]), int(first[row + 1]))
-            frames.append([_moved(boxes, int(order[one]), placement) for one in part])
+
+        @cache  # few sizes, many frames
+        def placement_of(height: int, width: int) -> "Placement":
+            return placing.prepare(np.zeros((height, width, 3), dtype=np.uint8))[1]
+
+        def boxes_of(number: int) -> list[Box]:
+            row = int(rows[number])
+            placement = placement_of(*sizes[row].tolist())
+            return [_moved(boxes, int(order[one]), placement) for one in range(int(first[row]), int(first[row + 1]))]
+
+        if isinstance(pixels, StreamedPixels):
+            return StreamedSamples(pixels, boxes_of, stride=STRIDE)
         images = pixels.take(np.arange(len(rows))).permute(0, 2, 3, 1).cpu().numpy()
-        return Samples.of(images, frames, stride=STRIDE)
+        return Samples.of(images, [boxes_of(number) for number in range(len(rows))], stride=STRIDE)
 
     def _rendered(self) -> "Samples":
         from strobe.models.detectors.tiny_net import INPUT, STRIDE

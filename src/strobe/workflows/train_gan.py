@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from strobe.train.pixels import Pixels
     from strobe.train.sets import HeldOut
     from strobe.train.split import Split
+    from strobe.train.streaming import StreamedPixels
 
 
 SAMPLES = "samples.png"
@@ -56,7 +57,7 @@ class _GanMeasure:
     """The held-out images of a generator in training, and the folder of its sample sheets."""
 
     held: "HeldOut"
-    pixels: "Pixels"
+    pixels: "Pixels | StreamedPixels"
     label: NDArray[np.int64]
     folder: Path
 

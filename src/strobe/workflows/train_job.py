@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from strobe.train.pixels import Pixels
     from strobe.train.processes import Processes
     from strobe.train.split import Split
+    from strobe.train.streaming import FrameStream, StreamedPixels
 
 
 def load_options(options: TrainOptions, progress: Progress) -> LoadOptions:
@@ -85,6 +86,13 @@ class Trained:
     was_there: bool
 
 
+def places_of(dataset: Dataset, rows: Ints) -> Ints:
+    """Return the index among `rows` of each frame of a dataset, (F,), −1 for other frames."""
+    places = np.full(len(dataset.frames), -1, dtype=np.int64)
+    places[rows] = np.arange(len(rows))
+    return places
+
+
 @contextmanager
 def in_training(options: TrainOptions, progress: Progress) -> Iterator[tuple[Progress, "Processes", str]]:
     """Set up the threads, the process group, the device and the printing process of a training."""
@@ -120,6 +128,10 @@ class TrainingJob:
     processes: "Processes"
     device: str
     begin: float = field(default_factory=time.monotonic)
+    in_use: list[int] = field(default_factory=list)
+    """The sizes of the scratch files that this training reads."""
+    streams: "list[FrameStream]" = field(default_factory=list)
+    """The frames that this training reads ahead."""
 
     @property
     def precision(self) -> str:
@@ -155,44 +167,78 @@ class TrainingJob:
         held = None if self.held_out is None else self.held_out.dataset.digest()
         return {"dataset": dataset.digest(), "held_out": held, "split": split.digest(dataset)}
 
-    def pixels(self, material: Material, plan: ImagePlan) -> "tuple[Pixels, Ints]":
+    def pixels(self, material: Material, plan: ImagePlan) -> "tuple[Pixels | StreamedPixels, Ints]":
         """Return the frames of a dataset prepared for a network, and the index of each frame in them."""
-        source, ready = material.source, material.dataset.frames.as_input
+        source, ready, least_area = material.source, material.dataset.frames.as_input, self.recipe.crop_area
 
-        def read(row: int) -> Image:
+        def read(row: int, seed: int) -> Image:
+            from strobe.train.streaming import NO_SEED
+            from strobe.train.windows import random_window
+
             image = source.read(row)
+            if seed != NO_SEED:
+                return plan.prepare_window(image, random_window(seed, image.shape[0], image.shape[1], least_area))
             return plan.prepare_input(image) if ready[row] else plan.prepare(image)
 
         rows = np.unique(material.dataset.sets.frame)
-        return self.prepared(material.dataset, rows, read, size_hw=plan.size_hw, facts=plan.to_json())
+        # A probe stores its features alone, and a resized crop needs the whole image.
+        stores = self.recipe.trains != "head" and not least_area
+        return self.prepared(
+            material.dataset, rows, read, size_hw=plan.size_hw, facts=plan.to_json(), stores=stores
+        ), places_of(material.dataset, rows)
 
     def prepared(
         self,
         dataset: Dataset,
         rows: Ints,
-        read: Callable[[int], Image],
+        read: Callable[[int, int], Image],
         *,
         size_hw: tuple[int, int],
         facts: Mapping[str, Any],
-    ) -> "tuple[Pixels, Ints]":
-        """Return the frames that `read` returns, and their indices. They are read once for all processes."""
-        from strobe.train.pixels import Pixels, prepared
+        stores: bool = True,
+    ) -> "Pixels | StreamedPixels":
+        """Return the frames that `read` returns. They are read once for all processes if they fit in the scratch file.
 
+        `read` also takes the seed of a random resized crop.
+        """
+        from strobe.train.pixels import Pixels, prepared
+        from strobe.train.streaming import NO_SEED, FrameStream, StreamedPixels
+
+        one = 3 * size_hw[0] * size_hw[1]
+        if not (stores and self.stores(len(rows), one * len(rows))):
+            self.streams.append(FrameStream(lambda place, seed: read(int(rows[place]), seed), lambda _: one))
+            return StreamedPixels(self.streams[-1], len(rows), size_hw, device=self.device)
         table = self.processes.first_then_all(
             lambda: prepared(
                 dataset,
                 rows,
-                read,
+                lambda row: read(row, NO_SEED),
                 size_hw=size_hw,
                 facts=facts,
-                folder=cache_folder() / "frames",
-                most_bytes=int(self.options.cache_gb * 1e9),
+                folder=self.scratch,
+                most_bytes=self.most_bytes,
                 progress=self.say,
             )
         )
-        places = np.full(len(dataset.frames), -1, dtype=np.int64)
-        places[rows] = np.arange(len(rows))
-        return Pixels(table, device=self.device), places
+        return Pixels(table, device=self.device)
+
+    def stores(self, count: int, n_bytes: int) -> bool:
+        """Return whether this many frames fit in the scratch files next to those in use, and count them as in use."""
+        if sum(self.in_use) + n_bytes > self.most_bytes:
+            self.say.note(f"{count:,} frames need {n_bytes / 1e9:.1f} GB, so they are read during the training")
+            return False
+        self.in_use.append(n_bytes)
+        return True
+
+    @property
+    def scratch(self) -> Path:
+        """The folder of scratch files."""
+        return cache_folder() / "frames"
+
+    @property
+    def most_bytes(self) -> int:
+        """The largest size of all scratch files."""
+        return int(self.options.cache_gb * 1e9)
 
     @contextmanager
     def opened(self, facts: Mapping[str, Any]) -> "Iterator[tuple[TrainFolder, bool]]":
@@ -215,16 +261,20 @@ class TrainingJob:
         if self.processes.is_first:
             folder.begin(files)
         with self._logs(folder) as log:
-            return run(
-                trainer,
-                measured,
-                folder,
-                evaluations=self.options.evaluations,
-                checkpoint_s=self.options.checkpoint_s,
-                minutes=self.options.minutes,
-                progress=self.say,
-                log=log,
-            )
+            try:
+                return run(
+                    trainer,
+                    measured,
+                    folder,
+                    evaluations=self.options.evaluations,
+                    checkpoint_s=self.options.checkpoint_s,
+                    minutes=self.options.minutes,
+                    progress=self.say,
+                    log=log,
+                )
+            finally:
+                for stream in self.streams:
+                    stream.expect()  # nothing, so that a stopped command does not wait for the frames of the next step
 
     def _logs(self, folder: "TrainFolder") -> AbstractContextManager[MetricLog | None]:
         """Return the loggers of the curves. Only one process logs, and only on request."""

@@ -250,6 +250,7 @@ def train_one(job: SeriesJob) -> SeriesResult:
         evaluations=job.evaluations,
         threads=job.threads,
         checkpoint_s=30.0,
+        cache_gb=16.0,
     )
     training, held = (material(path, with_frames=job.frames) for path in (job.training, job.held))
     found = train(recipe, training, start, job.folder, options, Silent(), held_out=held)
