@@ -90,7 +90,6 @@ PARSED = {
     "strobe gate": "runs of such models; tests/workflows/test_gate.py runs every option",
     "strobe history": "runs of such models; tests/workflows/test_gate.py runs it",
     "strobe report run/ --show mine --show": "a run of those models; tests/report run it",
-    "strobe eval DATASET -m NAME=PROVIDER:": "a service; tests/engine/test_remote_command.py asks one",
     "strobe eval data/ -m vlm=openai:": "a service; tests/workflows/test_chat_models.py runs one in the same process",
     "strobe eval data/ -m @orders.toml": "of the line above",
     "strobe compare orders/": "of the line before",

@@ -7,11 +7,12 @@ out. MLServer's REST takes JSON tensors only; `binary` sends bytes over HTTP.
 import sys
 
 import numpy as np
-import tritonclient.grpc
-import tritonclient.http
 
 
 def main() -> None:
+    import tritonclient.grpc
+    import tritonclient.http
+
     model, output, http_port, grpc_port, how, source, target = sys.argv[1:]
     as_bytes = {"binary_data": how == "binary"}
     pixels = np.load(source)["pixels"]

@@ -229,7 +229,8 @@ class Scoring:
 
     `path` is the dataset's folder, `candidates` is its content before review, and `dataset` is the part that is scored.
     `videos` is the subset, or None. `tasks` has the task of each model. `types` maps models to their type, if known,
-    and to whether they are standard models.
+    and to whether they are standard models. `is_repeated`: a model was asked several times about each frame.
+    `is_remote`: a model was asked over a network.
     """
 
     path: Path
@@ -242,6 +243,8 @@ class Scoring:
     types: Mapping[str, tuple[str | None, bool]] = field(default_factory=dict)
     compare_review: bool = False
     flicker: FlickerOptions | None = None
+    is_repeated: bool = False
+    is_remote: bool = False
 
     @cached_property
     def merged(self) -> Dataset:

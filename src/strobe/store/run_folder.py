@@ -141,6 +141,11 @@ class StoredModel:
             for store in self._further_stores():
                 yield store.read(kind=str(self.facts["kind"]))
 
+    @property
+    def is_repeated(self) -> bool:
+        """Whether strobe asked the model several times."""
+        return self.file is None and any(True for _ in self._further_stores())
+
     def _further_stores(self) -> Iterator[ModelShards]:
         first = self._store()
         for number in count(2):

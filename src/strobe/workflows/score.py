@@ -30,7 +30,7 @@ from strobe.report.tables import write_sets, write_tables
 from strobe.store import dataset_folder
 from strobe.store.brought import brought_files
 from strobe.store.opening import Opened
-from strobe.store.run_folder import Incomplete, Run, Subset
+from strobe.store.run_folder import Incomplete, Run, StoredModel, Subset
 from strobe.studies.detection.records import DetectionOptions
 from strobe.studies.detection.score import has_boxes
 from strobe.studies.unlabelled.records import SURE, FlickerOptions
@@ -306,6 +306,8 @@ def score_models(
         types=types,
         compare_review=request.compare_review,
         flicker=_flicker_options(request, opened.dataset),
+        is_repeated=any(isinstance(model, StoredModel) and model.is_repeated for model in models),
+        is_remote=any(isinstance(model, StoredModel) and bool(model.facts.get("remote")) for model in models),
     )
     made = scoring_studies(scoring)
     collectors = [collector for _, collector in made]

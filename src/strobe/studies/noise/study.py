@@ -30,6 +30,7 @@ class Noise(Study):
     name = "noise"
     tables = TABLES
     drawings = FIGURES
+    needs_to_score = ("is_repeated",)
 
     def applies(self, view: View) -> bool:
         """Return whether some model was asked several times."""

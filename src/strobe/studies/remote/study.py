@@ -44,6 +44,8 @@ class RemoteModels(Study):
 
     name = "remote"
     tables = TABLES
+    needs_to_score = ("is_remote",)
+    needs_to_show = ("results.remote",)
 
     def applies(self, view: View) -> bool:
         """Return whether the run has a model behind an address."""
