@@ -51,7 +51,7 @@ def test_which_model_is_right_where_another_is_wrong(opened):
     opened.select_option("#f-while", "0")
     expected = [one["id"] for one in data["sets"] if one["m"][1]["s"] == "breaks" and one["m"][0]["s"] == "holds"]
     assert 0 < len(expected) < len(data["sets"])
-    assert cards(opened).count() == len(expected)
+    until(opened, f"document.querySelectorAll('#cards .card').length === {len(expected)}")
     assert expected[0] in opened.locator("#v-where").text_content()
     opened.select_option("#f-while", "*")
     wider = [
@@ -59,11 +59,11 @@ def test_which_model_is_right_where_another_is_wrong(opened):
         for one in data["sets"]
         if one["m"][1]["s"] == "breaks" and any(m["s"] == "holds" for i, m in enumerate(one["m"]) if i != 1)
     ]
-    assert cards(opened).count() == len(wider)
+    until(opened, f"document.querySelectorAll('#cards .card').length === {len(wider)}")
     opened.click("#f-reset")
     until(opened, "document.querySelector('#f-model').value === ''")
     any_break = sum(any(m["s"] == "breaks" for m in one["m"]) for one in data["sets"])
-    assert cards(opened).count() == any_break
+    until(opened, f"document.querySelectorAll('#cards .card').length === {any_break}")
 
 
 def test_what_changed_between_two_models_is_a_filter_with_pictures(painted, browser_page, tmp_path):

@@ -2,6 +2,7 @@
 
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -32,3 +33,16 @@ def cluster() -> Iterator[Any]:
         finally:
             ray.shutdown()
             made.shutdown()
+
+
+@pytest.fixture(autouse=True)
+def only_two_nodes(request: pytest.FixtureRequest) -> None:
+    """Wait until a node that an earlier test removed is gone, because Ray notices it only after a while."""
+    if "cluster" not in request.fixturenames:
+        return
+    request.getfixturevalue("cluster")
+    import ray
+
+    end = time.monotonic() + 120
+    while sum(node["Alive"] for node in ray.nodes()) > 2 and time.monotonic() < end:
+        time.sleep(0.05)
