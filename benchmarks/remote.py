@@ -121,7 +121,7 @@ async def serve(*, latency: float, faults: bool) -> None:
 def started(latency: float, *, faults: bool) -> tuple["subprocess.Popen[str]", str]:
     words = [sys.executable, __file__, "--serve", str(latency), *(["--faults"] if faults else [])]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
-    return process, f"http://127.0.0.1:{process.stdout.readline().strip()}"  # type: ignore[union-attr]
+    return process, f"http://127.0.0.1:{process.stdout.readline().strip()}"  # type: ignore[union-attr]  # it is a pipe
 
 
 def counts_of(address: str) -> dict[str, Any]:
@@ -151,7 +151,7 @@ class ColourModel:
 
     prepare_input = prepare
 
-    def ask(self, prepared: Sequence[Any], *, sources: Sequence[str], attempt: int = 0) -> Reply:  # noqa: ARG002
+    def ask(self, prepared: Sequence[Any], *, sources: Sequence[str], attempt: int = 0) -> Reply:  # noqa: ARG002 (the port's)
         body = json.dumps({"image": prepared[0], "run": self.run}).encode()
         scores = self.http.send("POST", "/", body=body).json("bench")["scores"]
         answer = RemoteAnswer(scores=np.array(scores, dtype=np.float32))
@@ -242,7 +242,7 @@ def throughput(n: int, rounds: int) -> bool:
                     task=Task.CLASSIFICATION, n_classes=3,
                 )  # fmt: skip
                 model = ColourModel(address, RequestLimits(concurrency=flying))
-                runner = Runner(name="bench", model=model, projection=Projection.identity(COLOURS))  # type: ignore[arg-type]
+                runner = Runner(name="bench", model=model, projection=Projection.identity(COLOURS))  # type: ignore[arg-type]  # it is asked
                 asker = RemoteAsker(runner, store, asking_of(data, source, 2, None))
                 bare.append(n / bare_s(model, n))
                 begin, before = time.perf_counter(), time.process_time()

@@ -85,7 +85,7 @@ def add_rows(folder: Path, sets: Sequence[str], *, who: str, act: Literal["tag",
             with path.open("ab+") as file:
                 file.seek(0)
                 whole = file.read().rfind(b"\n") + 1
-                if whole < file.tell():  # a killed process left a part of a line, which nobody was told is stored
+                if whole < file.tell():  # a killed process left a part of a line, which was never confirmed
                     file.truncate(whole)
                 file.write(content.encode())
                 file.flush()

@@ -194,8 +194,9 @@ def _searched_on(
         )
     found = read_back(bench, dataset_of(found), victims, len(granularity_names), found, work, say)
     write_record(destination / PLACE, sampled.names, searches, found)
-    provenance["restarts"] = [asdict(one) for one in ratios_by_restart(searches, found)]
-    for one in ratios_by_restart(searches, found):
+    ratios = ratios_by_restart(searches, found)
+    provenance["restarts"] = [asdict(one) for one in ratios]
+    for one in ratios:
         say.note(one.text())
     done = finish(dataset_of(found), destination, old=old, own_classes=False, say=say)
     work.done()
