@@ -98,7 +98,7 @@ def trained(args: argparse.Namespace, size: Size, name: str, seed: int, say: Pro
         out = place / kind.replace(" ", "-")
         done = train_detector(recipe, pictures, classifier, out, options(from_scratch=False), say, held_out=held_out)
         detectors[kind] = done.model
-        say.note(f"{name}, seed {seed}, {kind}: mAP {done.history[-1].acc_orig:.3f}")
+        say.note(f"{name}, seed {seed}, {kind}: mAP {done.history[-1].figures[0]:.3f}")
     return classifier, detectors
 
 

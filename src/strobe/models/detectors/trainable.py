@@ -218,7 +218,7 @@ def _box_start(
     the second that of the dataset.
     """
     (space, label_space), header = spaces, header_of(model, options)
-    size = options.image_size or (header and header.image_size)
+    size = options.image_size or (header.image_size if header else None)
     of_torchvision.sized(module.transform, size, model)
     new_head = _kept(module, loaded, space, label_space)
 
