@@ -55,6 +55,26 @@ def test_the_backbone_starts_with_every_tensor_of_the_classifier(name: str, tmp_
     assert [key for key, one in body.items() if one.is_floating_point() and one.numpy().tobytes() not in given] == []
 
 
+def test_a_tensor_that_timm_leaves_out_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """timm loads such tensors without checking that all of them are there."""
+    _classifier("test_resnet", tmp_path / "mine.pth")
+    create = timm.create_model
+
+    def forgetful(*args: Any, **kwargs: Any) -> Any:
+        kwargs.get("pretrained_cfg_overlay", {"state_dict": {}})["state_dict"].pop("layer1.0.conv1.weight", None)
+        return create(*args, **kwargs)
+
+    monkeypatch.setattr(timm, "create_model", forgetful)
+    with pytest.raises(StrobeError, match=r"1 tensors of the backbone are not those of the classifier, first layer1\."):
+        _start("test_resnet", tmp_path / "mine.pth", head="retinanet")
+
+
+def test_timm_prints_nothing_about_the_last_layers(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    _classifier("mobilenetv3_small_050", tmp_path / "mine.pth")
+    _start("mobilenetv3_small_050", tmp_path / "mine.pth", head="retinanet")
+    assert caplog.text == ""
+
+
 @pytest.mark.parametrize("name", ["test_resnet", "test_convnext"])
 def test_the_last_feature_map_is_the_classifiers(name: str, tmp_path: Path) -> None:
     classifier = _classifier(name, tmp_path / "mine.pth")

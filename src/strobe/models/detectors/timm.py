@@ -4,8 +4,10 @@
 `timm:NAME@FILE` loads the detector again.
 """
 
+import logging
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from strobe.core.errors import InvalidFile, ModelFailed, UnknownName, printable
@@ -65,7 +67,8 @@ def _body(model: ModelName, state: Mapping[str, Any] | None) -> Any:
     # timm itself puts a classifier's tensors into the network before it removes the last layers.
     given = {} if state is None else {"pretrained_cfg_overlay": {"state_dict": dict(state), "source": ""}}
     try:
-        body = timm.create_model(model.name, features_only=True, pretrained=state is not None, **given)
+        with _without_notes():
+            body = timm.create_model(model.name, features_only=True, pretrained=state is not None, **given)
     except Exception as error:  # each family of timm raises its own exception
         reason = f"{type(error).__name__}: {printable(error, limit=100)}"
         raise ModelFailed(
@@ -73,7 +76,32 @@ def _body(model: ModelName, state: Mapping[str, Any] | None) -> Any:
             f"detector ({reason}); choose a convolutional network"
         ) from error
     body.pretrained_cfg.pop("state_dict", None)
+    if state is not None and (strange := _not_among(body.state_dict(), state)):
+        raise ModelFailed(
+            f"{printable(model.text)}: {len(strange)} tensors of the backbone are not those of the classifier, first "
+            f"{printable(strange[0])}; choose another architecture"
+        )
     return body
+
+
+def _not_among(own: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
+    """Return the names of tensors that equal no given tensor. timm renames some, so names are not compared."""
+    by_shape: dict[Any, list[Any]] = {}
+    for one in given.values():
+        by_shape.setdefault(one.shape, []).append(one)
+    return [name for name, one in own.items() if not any(one.equal(other) for other in by_shape.get(one.shape, ()))]
+
+
+@contextmanager
+def _without_notes() -> Iterator[None]:
+    """Hide timm's warning about the tensors of the last layers, which a backbone does not have."""
+    log = logging.getLogger("timm")
+    before = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
 
 
 def _with_pyramid(model: ModelName, body: Any, head: str, channels: int) -> Any:
