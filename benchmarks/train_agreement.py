@@ -1,7 +1,8 @@
 """What video without labels is worth: `strobe train agreement` against its start and against the same loss with labels.
 
     PYTHONPATH=src python benchmarks/train_agreement.py OUT --seeds 3                  # two CPU cores, minutes
-    PYTHONPATH=src python benchmarks/train_agreement.py OUT --size full --seeds 3   # as the first study; needs a GPU
+    PYTHONPATH=src python benchmarks/train_agreement.py OUT --size study --workers 2   # as the first study, hours
+    PYTHONPATH=src python benchmarks/train_agreement.py OUT --size full       # the same with strobe-net; needs a GPU
 
 Three parts of the synthetic world: clips of which only the anchors are used, with labels (`stills` makes the start);
 other clips without labels; held-out clips. For every seed: the start, `agreement` on the other clips (their labels are
@@ -53,6 +54,9 @@ SIZES = {
         "strobe-net-small",
         (30, 10),
         48,
+    ),
+    "study": Size(
+        WorldOptions(size=64, object_scale=(0.3, 0.55)), (1742, 1743, 1729), "strobe-net-small", (40, 25), 128
     ),
     "full": Size(WorldOptions(size=64, object_scale=(0.3, 0.55)), (1742, 1743, 1729), "strobe-net", (40, 25), 128),
 }

@@ -18,6 +18,7 @@ from strobe.core.codec import LEFT_OUT, Count, Rule, json_schema
 from strobe.core.dataset import Dataset
 from strobe.core.estimate import Missing
 from strobe.core.records import Unreviewed
+from strobe.studies.noise.records import NoiseScore
 from strobe.studies.people.records import DrawnResults, PeopleResults
 from strobe.studies.remote.records import RemoteScore
 from strobe.studies.temporal.records import OffsetError, Trend
@@ -243,6 +244,13 @@ class Results:
     flicker: FlickerResults | None = field(default=None, metadata=LEFT_OUT)
     remote: Mapping[str, RemoteScore] | None = field(default=None, metadata=LEFT_OUT)
     studies: Mapping[str, Any] | None = field(default=None, metadata=LEFT_OUT)
+
+    @property
+    def noise(self) -> dict[str, NoiseScore]:
+        """The noise floor of every model that was asked several times, with labels or without."""
+        flicker = self.flicker
+        every = [{} if flicker is None else flicker.models, (flicker and flicker.detectors) or {}, self.models]
+        return {name: one.noise for models in every for name, one in models.items() if one.noise is not None}
 
 
 def results_schema() -> dict[str, Any]:

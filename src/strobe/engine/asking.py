@@ -20,7 +20,6 @@ from strobe.engine.views import Crops
 from strobe.engine.worker import DecodeOptions
 from strobe.models.cores import cores
 from strobe.models.http import check_address
-from strobe.models.options import LoadOptions
 from strobe.models.requested import RequestedModel
 from strobe.store.ports import Shards
 
@@ -41,23 +40,6 @@ def asking_of(dataset: Dataset, source: FrameSource, workers: int | None, crops:
     )
 
 
-def _takes(model: RequestedModel) -> tuple[str, ...]:
-    """Return the settings that a model takes; none if its name is wrong, which is reported when it is loaded."""
-    try:
-        return model.takes
-    except StrobeError:
-        return ()
-
-
-def load_of(model: RequestedModel, load: LoadOptions) -> LoadOptions:
-    """Return the load options of a model. Options for remote models do not apply to models that do not take them."""
-    if (load.prompt, load.limits) != (None, None):
-        takes = _takes(model)
-        prompt, limits = load.prompt if "prompt" in takes else None, load.limits if "limits" in takes else None
-        load = replace(load, prompt=prompt, limits=limits)
-    return model.settings.applied(load)
-
-
 def check_remote_options(models: Sequence[RequestedModel], options: "PredictOptions") -> None:
     """Raise an error for an address with a secret in it, and for an option that no model of the command takes.
 
@@ -73,7 +55,7 @@ def check_remote_options(models: Sequence[RequestedModel], options: "PredictOpti
         "prompt": (options.load.prompt, "prompt"),
     }
     for name, (value, setting) in given.items():
-        if value is not None and not any(setting in _takes(one) for one in models):
+        if value is not None and not any(setting in one.known_settings for one in models):
             what = "a vision-language model" if setting == "prompt" else "a model behind an address"
             raise StrobeError(f"<<{name}>> is for {what}, and no model of this command is one; remove <<{name}>>")
 

@@ -16,8 +16,8 @@ from strobe.core.errors import ModelFailed, StrobeError, expect, printable, spel
 from strobe.core.labels import MERGES
 from strobe.core.ports import Classifier, Detector, FrameSource, Progress, RemoteModel
 from strobe.core.records import ModelSpec
-from strobe.engine.asking import ask_model, check_remote_options, load_of
-from strobe.engine.engine import ModelOutcome, away, run_models
+from strobe.engine.asking import ask_model, check_remote_options
+from strobe.engine.engine import ModelOutcome, PredictOutcome, away, run_models
 from strobe.engine.forward import Runner
 from strobe.engine.loading import (
     checked_spec,
@@ -32,7 +32,6 @@ from strobe.engine.loading import (
     source_for,
     store_of,
 )
-from strobe.engine.outcomes import PredictOutcome
 from strobe.engine.pacing import Budget
 from strobe.engine.repeating import ask_once, ask_times
 from strobe.engine.running import ExecutorOptions
@@ -90,6 +89,11 @@ class PredictOptions:
             )
         expect(self.models_at_once >= 1, "models at once", ">= 1", self.models_at_once)
 
+    @property
+    def limits_requests(self) -> bool:
+        """Whether an option is given that only models behind an address take."""
+        return any(one is not None for one in (self.load.limits, self.load.prompt, self.max_requests, self.max_cost))
+
 
 def run_requested(
     dataset: Dataset,
@@ -120,10 +124,11 @@ def run_requested(
             f"<<stop_early>>: {printable(boxed)} uses boxes, which need every frame; remove <<stop_early>> or this "
             "model"
         )
-    check_remote_options(models, options)
+    if options.limits_requests or any(one.is_remote for one in models):
+        check_remote_options(models, options)
     for one in models:
         try:
-            load_of(one, options.load)
+            one.load_options(options.load)
         except StrobeError as error:
             raise StrobeError(f"{printable(one.name)}: {error}") from error
     if options.engine.name == "ray" and source is not None:
@@ -291,7 +296,7 @@ class _Work:
             name = requested.name
             try:
                 self._check_free(requested)
-                load = load_of(requested, options.load)
+                load = requested.load_options(options.load)
                 runner = load_runner(
                     name,
                     requested.loaded,
@@ -363,7 +368,8 @@ class _Work:
         with sharing_cores(loaded.values()):
             if self.stopping is None:
                 over = partial(run_over, rows=rows, options=engine, progress=progress)
-                outcomes = ask_times(over, runners, stores, times, outside)
+                several = any(times[one.name] > 1 for one in runners)
+                outcomes = ask_times(over, runners, stores, times, outside) if several else over(runners, stores)
             else:
                 once, (runner,) = replace(engine, retry_errors=False), runners
                 outcome, stopped[runner.name] = self.stopping.run(
