@@ -248,9 +248,12 @@ class Results:
     @property
     def noise(self) -> dict[str, NoiseScore]:
         """The noise floor of every model that was asked several times, with labels or without."""
-        flicker = self.flicker
-        every = [{} if flicker is None else flicker.models, (flicker and flicker.detectors) or {}, self.models]
-        return {name: one.noise for models in every for name, one in models.items() if one.noise is not None}
+        found = {name: one.noise for name, one in self.models.items() if one.noise is not None}
+        if (flicker := self.flicker) is not None:
+            known = {name: one.noise for name, one in flicker.models.items()}
+            known |= {name: one.noise for name, one in (flicker.detectors or {}).items()}
+            found = {name: one for name, one in known.items() if one is not None} | found
+        return found
 
 
 def results_schema() -> dict[str, Any]:
