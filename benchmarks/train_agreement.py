@@ -96,6 +96,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--precision", default="auto", help="of all trainings; CUDA uses bfloat16 by default")
     parser.add_argument("--anchors", action="store_true", help="also train with the labelled anchors")
     args = parser.parse_args()
     size, first = SIZES[args.size], TrainOptions()
@@ -111,7 +112,13 @@ def main() -> None:
     table: list[dict[str, Any]] = []
     for seed in range(args.seeds):
         options = replace(
-            first, seed=seed, device=args.device, image_size=size.world.size, evaluations=1, threads=args.workers
+            first,
+            seed=seed,
+            device=args.device,
+            image_size=size.world.size,
+            evaluations=1,
+            threads=args.workers,
+            precision=args.precision,
         )
 
         def go(
