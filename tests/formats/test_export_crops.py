@@ -148,6 +148,16 @@ def test_an_interrupted_export_goes_on_and_a_finished_one_is_left(photos, tmp_pa
     assert files(tmp_path / "other") == after, "the same answers give the same bytes"
 
 
+def test_an_export_that_was_killed_at_its_first_file_goes_on(photos, tmp_path):
+    target = tmp_path / "crops"
+    target.mkdir()
+    (target / ".lock").touch()
+    (target / "..crops.json.strobe.tmp").write_bytes(b'{"pl')
+    cut(photos, everywhere(photos), target)
+    assert "..crops.json.strobe.tmp" not in files(target)
+    assert MANIFEST in files(target)
+
+
 def test_a_folder_with_anything_else_is_refused_and_left_alone(photos, tmp_path):
     target = tmp_path / "crops"
     cut(photos, everywhere(photos), target)

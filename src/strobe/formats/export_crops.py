@@ -17,7 +17,7 @@ from typing import Any
 from strobe.analyses.drawn import Drawn, check_inside
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, StrobeError, printable
-from strobe.core.files import inside, make_folder, read_json, sha256_of_file, write_bytes, write_json
+from strobe.core.files import LEFT_BEHIND, inside, make_folder, read_json, sha256_of_file, write_bytes, write_json
 from strobe.core.late import load
 from strobe.core.locks import LOCK
 from strobe.core.ports import FrameSource, Image, Progress
@@ -146,7 +146,8 @@ def _refuse_others(target: Path, plan: str) -> None:
     """Raise StrobeError unless the folder is new or empty, or contains these same crops, complete or not."""
     if target.exists() and not target.is_dir():
         raise StrobeError(f"{printable(target)} is a file; choose a folder for the crops")
-    if not target.is_dir() or all(path.name == LOCK for path in target.iterdir()):
+    names = [path.name for path in target.iterdir()] if target.is_dir() else []
+    if all(name == LOCK or LEFT_BEHIND.fullmatch(name) for name in names):  # a killed command may leave these files
         return
     for name in (MANIFEST, _UNFINISHED):
         if (target / name).is_file():
