@@ -253,6 +253,8 @@ def measure(result: dict[str, Any], parts: list[str], options: argparse.Namespac
         ))  # fmt: skip
         if compile_:
             result.setdefault("compiling", []).append(aloud.said[-1])
+        if not isinstance(made, TorchClassifier):
+            raise SystemExit("timm:resnet50 is not a classifier")
         return made
 
     models = {"eager": resnet(batch)}

@@ -46,6 +46,8 @@ class _CsvRows:
     by_photo: dict[str, list[tuple[int, dict[str, str]]]] = field(default_factory=dict)
     sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
     """The sizes of the photos, as given in the file."""
+    is_selection: bool = False
+    """Whether photos that the file does not list are left out."""
 
 
 def find_photos(
@@ -60,16 +62,18 @@ def find_photos(
     """Return every photo under the sources, sorted by name, and their label space.
 
     Labels come from a CSV (`file,label`, several rows for several right answers) or a mapping by name. Otherwise they
-    come from the boxes (CSV `file,label,x0,y0,x1,y1` and, optionally, `track`; or COCO JSON). Otherwise `label` gives
-    the classes of every photo. Otherwise the label is the photo's folder below the source. `masks` is a folder of PNG
-    files named like the photos, whose pixels give the number of the object, from 1. Photos without a mask are allowed.
-    `label_space` names a shipped space. Without a named space, the labels found make up a new space, in alphabetical
-    order.
+    come from the boxes (CSV `file,label,x0,y0,x1,y1` and, optionally, `track`; COCO JSON; or ILSVRC's
+    `LOC_…_solution.csv`, which leaves out photos without a box). Otherwise `label` gives the classes of every photo.
+    Otherwise the label is the photo's folder below the source. `masks` is a folder of PNG files named like the photos,
+    whose pixels give the number of the object, from 1. Photos without a mask are allowed. `label_space` names a shipped
+    space. Without a named space, the labels found make up a new space, in alphabetical order.
     """
     files = photo_files(sources)
     given = labels if isinstance(labels, Mapping) else {}
     label_rows = _read_rows(labels, ("file", "label"), files) if isinstance(labels, Path) else None
     box_rows = _read_box_rows(boxes, files) if boxes else None
+    if box_rows and box_rows.is_selection:
+        files = {name: path for name, path in files.items() if name in box_rows.by_photo}
     named = {
         name: given.get(name) or _label_names(name, path, label_rows, box_rows, label) for name, path in files.items()
     }
@@ -184,8 +188,33 @@ def _meant(name: str, files: Mapping[str, Path]) -> str:
     return f"names are relative to the photo folder{meant}"
 
 
+def _read_ilsvrc(path: Path, files: Mapping[str, Path]) -> _CsvRows | None:
+    """Return the boxes of ILSVRC's localization task, `ImageId,PredictionString` with `WNID x0 y0 x1 y1 WNID …`.
+
+    Returns None if the file has other columns. Photos match by name, without folder and suffix.
+    """
+    rows, by_stem = _CsvRows(path, is_selection=True), {Path(name).stem: name for name in files}
+    with reading(path), path.open(newline="", encoding="utf-8-sig") as file:
+        reader = csv.DictReader(file)
+        if not {"ImageId", "PredictionString"} <= {*(reader.fieldnames or ())}:
+            return None
+        for row in reader:
+            name, words = by_stem.get((row["ImageId"] or "").strip()), (row["PredictionString"] or "").split()
+            if len(words) % 5 or not words:
+                hint = "expected WNID x0 y0 x1 y1, once for each box"
+                raise InvalidFile(path, "not a list of boxes", where=f"line {reader.line_num}", hint=hint)
+            for place in range(0, len(words) if name else 0, 5):
+                cells = dict(zip(("label", "x0", "y0", "x1", "y1"), words[place : place + 5], strict=True))
+                rows.by_photo.setdefault(str(name), []).append((reader.line_num, cells))
+    if not rows.by_photo:
+        raise InvalidFile(path, "it lists none of the photos", hint="pass the folder of the photos that it lists")
+    return rows
+
+
 def _read_box_rows(path: Path, files: Mapping[str, Path]) -> _CsvRows:
     if path.suffix.lower() != ".json":
+        if (found := _read_ilsvrc(path, files)) is not None:
+            return found
         return _read_rows(path, ("file", "label", "x0", "y0", "x1", "y1"), files)
     data = read_json(path)
     rows = _CsvRows(path)

@@ -58,6 +58,11 @@ _running = record_options(
 )
 @out_option(what="the weights, checkpoint, curves and card")
 @click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Set a key of the recipe. May be repeated.")
+@click.option(
+    "--head",
+    type=click.Choice(["retinanet", "faster-rcnn"]),
+    help="detector: the head that makes a detector of a timm model. The same as --set head=.",
+)
 @click.option("--held-out", type=folder(), help="A dataset to evaluate on, instead of a part of DATASET.")
 @click.option("--anchors", type=folder(), help="agreement: a dataset whose labelled anchors join the training.")
 @click.option("--multi-label", is_flag=True, help="Train every label of a frame independently (binary loss).")
@@ -73,6 +78,7 @@ def command(
     model: str,
     out: Path,
     changes: tuple[str, ...],
+    head: str | None,
     held_out: Path | None,
     anchors: Path | None,
     multi_label: bool,
@@ -90,7 +96,8 @@ def command(
     from strobe.workflows.train import train
     from strobe.workflows.train_job import Material
 
-    settings = [*changes, *(["multi_label=true"] if multi_label else [])]
+    flags = [*(["multi_label=true"] if multi_label else []), *([] if head is None else [f"head={head}"])]
+    settings = [*changes, *flags]
     chosen, bar = find(recipe, changes=settings, model=model), progress(quiet=quiet or as_json)
     held = None if held_out is None else Material.of(held_out)
     labelled = None if anchors is None else Material.of(anchors)

@@ -196,6 +196,7 @@ def derive(
             "standard": False,
             "childless": held.facts.get("childless", []),
             "view": "boxes",
+            "detector": held.facts.get("spec", {}).get("name", held.name),
             "spec": {
                 "name": name,
                 "provider": "boxes",

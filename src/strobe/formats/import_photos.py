@@ -220,7 +220,11 @@ FORMAT = ImportFormat(
             name="labels", kind=Path, help="CSV file,label. Use several rows for a photo with several right answers."
         ),
         FormatOption(name="label", several=True, help="A class that every photo shows. May be repeated."),
-        FormatOption(name="boxes", kind=Path, help="CSV file,label,x0,y0,x1,y1 or COCO JSON, to score detectors, too."),
+        FormatOption(
+            name="boxes",
+            kind=Path,
+            help="CSV file,label,x0,y0,x1,y1, COCO JSON, or ILSVRC's LOC_…_solution.csv, to train and score detectors.",
+        ),
         LABEL_SPACE,
     ),
     record=PhotoFiles,

@@ -18,11 +18,17 @@ _KEY = "strobe"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """The classes of the outputs, the preprocessing if it is a plan, and the epsilon of a detector's frozen norms."""
+    """The classes of the outputs, and the preprocessing if it is a plan.
+
+    A detector may also have the epsilon of its frozen norms, the shorter side of its input, and the head that was added
+    to a classifier.
+    """
 
     label_space: LabelSpace
     plan: ImagePlan | None = None
     norm_eps: float | None = None
+    image_size: int | None = None
+    head: str = ""
 
     def plan_at(self, image_size: int | None) -> ImagePlan | None:
         """Return the plan, changed to another input size if requested."""
@@ -52,6 +58,8 @@ def read_header(path: Path) -> Header | None:
             label_space=LabelSpace.from_json(told["label_space"]),
             plan=None if plan is None else ImagePlan.from_json(plan),
             norm_eps=None if told.get("norm_eps") is None else float(told["norm_eps"]),
+            image_size=None if told.get("image_size") is None else int(told["image_size"]),
+            head=str(told.get("head", "")),
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, StrobeError) as error:
         raise InvalidFile(path, f"its header is damaged ({printable(error, limit=100)})") from error
@@ -74,6 +82,8 @@ def write_weights(
     training: Mapping[str, Any],
     plan: ImagePlan | None = None,
     norm_eps: float | None = None,
+    image_size: int | None = None,
+    head: str = "",
     half: bool = False,
 ) -> None:
     """Write tensors as safetensors, in half precision if requested, with their metadata in the header."""
@@ -81,8 +91,8 @@ def write_weights(
     metadata: dict[str, Any] = {"label_space": label_space.to_json(), "training": dict(training)}
     if plan is not None:
         metadata["plan"] = plan.to_json()
-    if norm_eps is not None:
-        metadata["norm_eps"] = norm_eps
+    further = {"norm_eps": norm_eps, "image_size": image_size, "head": head or None}
+    metadata |= {key: value for key, value in further.items() if value is not None}
     tensors = {name: (tensor.half() if half else tensor).detach().cpu().contiguous() for name, tensor in state.items()}
     # The library's own writer raises its own exception class on a full disk.
     write_bytes(path, library.save(tensors, metadata={_KEY: json.dumps(metadata, sort_keys=True)}))

@@ -3,16 +3,18 @@
 from contextlib import nullcontext
 from typing import Any
 
+from strobe.core import late
 from strobe.core.errors import UnknownName
 from strobe.core.labels import LabelSpace
 from strobe.core.late import require
+from strobe.core.ports import Classifier, Detector
 from strobe.models.downloads import hub
 from strobe.models.header import header_of
 from strobe.models.naming import space_of
 from strobe.models.options import LoadOptions, ModelName
 from strobe.models.plan import ImagePlan, as_triple
 from strobe.models.providers import TORCH_SETTINGS, Provider
-from strobe.models.torch_classifier import TorchClassifier, classifier_of
+from strobe.models.torch_classifier import classifier_of
 from strobe.models.weights import classes_of_state, classifier_state, load_into, plan_normalized_once
 
 
@@ -22,13 +24,25 @@ def names() -> list[str]:
     return list(timm.list_models(pretrained=True))
 
 
-def load(model: ModelName, options: LoadOptions) -> TorchClassifier:
-    """Load a timm model with its own preprocessing, and weights from the hub or from a file after @."""
+def known_name(model: ModelName) -> None:
+    """Raise UnknownName unless timm has this model. A model on a hub is not checked."""
     timm, name = require("timm", what=model.plain, extra="models"), model.name
-    on_hub = name.startswith(("hf-hub:", "hf_hub:"))
-    known = [*timm.list_models(), *timm.list_models(pretrained=True)] if not on_hub else [name]
-    if name not in known:
+    known = [] if name.startswith(("hf-hub:", "hf_hub:")) else [*timm.list_models(), *timm.list_models(pretrained=True)]
+    if known and name not in known:
         raise UnknownName("timm model", name, known, hint="see strobe models 'timm:*'")
+
+
+def load(model: ModelName, options: LoadOptions) -> Classifier | Detector:
+    """Load a timm model with its own preprocessing, and weights from the hub or from a file after @.
+
+    If the header of the file names a head, the model is a detector.
+    """
+    timm, name = require("timm", what=model.plain, extra="models"), model.name
+    known_name(model)
+    header = header_of(model, options)
+    if header is not None and header.head:
+        detector: Detector = late.load("strobe.models.detectors.timm:load")(model, options, header)
+        return detector
     checkpoint = classifier_state(model, options)
     state = checkpoint.tensors if checkpoint else None
     n_classes = classes_of_state(state)
@@ -37,7 +51,6 @@ def load(model: ModelName, options: LoadOptions) -> TorchClassifier:
         module = timm.create_model(name, pretrained=fetch, **({"num_classes": n_classes} if n_classes else {}))
     if state is not None:
         load_into(module, state, path=model.weights or "", model=model.plain)
-    header = header_of(model, options)
     plan = (header and header.plan_at(options.image_size)) or plan_of(module, image_size=options.image_size)
     plan = plan_normalized_once(plan, checkpoint, model, options)
     label_space = header.label_space if header else _space(model.plain, module, options)
@@ -82,7 +95,7 @@ def plan_of(module: Any, *, image_size: int | None = None) -> ImagePlan:
 
 PROVIDER = Provider(
     load=load,
-    what="timm's classifiers, more than 1,000",
+    what="timm's classifiers, more than 1,000, and detectors trained from them",
     example="timm:resnet50.a1_in1k",
     package="timm",
     extra="models",
@@ -92,4 +105,5 @@ PROVIDER = Provider(
     downloads=True,
     gradients="all",
     trains=True,
+    detector="strobe.models.detectors.trainable:timm_start",
 )

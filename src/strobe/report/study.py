@@ -161,6 +161,7 @@ STUDIES: Registry[Study] = Registry(
         "background": "strobe.studies.background.study:BACKGROUND",
         "variants": "strobe.studies.variants.study:VARIANTS",
         "people": "strobe.studies.people.study:PEOPLE",
+        "backbones": "strobe.studies.backbones.study:BACKBONES",
         "remote": "strobe.studies.remote.study:REMOTE",
     },
 )

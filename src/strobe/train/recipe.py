@@ -43,7 +43,9 @@ class Recipe:
     epochs whose training loss fell by less than a thousandth. The schedule `steps` divides it by ten at one half and at
     three quarters of training. The key `steps`, if not 0, takes precedence over `epochs`. `clips` and `test_clips` are
     for a detector without a dataset. A detector of torchvision starts from the classifier `backbone`, if given, with
-    `live` or `frozen` norms, and trains the last `trainable_layers` of the five layers of a ResNet.
+    `live` or `frozen` norms, and trains the last `trainable_layers` of the five layers of a ResNet. A classifier of
+    timm becomes a detector with a `head`, over a feature pyramid of `pyramid` channels. With 0 `trainable_layers`, its
+    backbone keeps its weights.
     """
 
     name: str
@@ -85,6 +87,8 @@ class Recipe:
     backbone: str = ""
     norms: Literal["live", "frozen"] = "live"
     trainable_layers: int = 5
+    head: str = ""
+    pyramid: int = 256
 
     def __post_init__(self) -> None:
         expect(bool(self.name), "name", "not empty", self.name)
@@ -113,6 +117,7 @@ class Recipe:
             ("width", 1, 4096),
             ("naming", 0, 1000),
             ("trainable_layers", 0, 5),
+            ("pyramid", 8, 4096),
         ):
             value = getattr(self, key)
             expect(low <= value <= high, key, f"{low} to {high}", value)
@@ -135,10 +140,10 @@ class Recipe:
             "adam for a gan, and another optimiser for other recipes",
             self.optimiser,
         )
-        plain_start = (self.backbone, self.norms, self.trainable_layers) == ("", "live", 5)
-        expect(
-            plain_start or self.trains == "detector", "backbone", "unset, unless a detector is trained", self.backbone
-        )
+        expect(self.head in ("", "retinanet", "faster-rcnn"), "head", "retinanet or faster-rcnn", self.head)
+        for key in ("backbone", "norms", "trainable_layers", "head", "pyramid"):
+            free = self.trains == "detector" or getattr(self, key) == _LATER[key]
+            expect(free, key, "unset, unless a detector is trained", getattr(self, key))
         expect(not (adversaries and self.takes_sets), "loss", "average for a gan", self.loss)
         expect(not adversaries or self.ema > 0, "ema", "above 0 for a gan", self.ema)
         shared = self.loss in ("mixed", "agreement")
@@ -189,6 +194,8 @@ _LATER = {
     "backbone": "",
     "norms": "live",
     "trainable_layers": 5,
+    "head": "",
+    "pyramid": 256,
 }
 
 

@@ -1,4 +1,5 @@
-"""`strobe train detector`: train torchvision's detectors and strobe-tiny on a dataset with boxes.
+"""`strobe train detector`: train torchvision's detectors, classifiers of timm with a head, and strobe-tiny, on a
+dataset with boxes.
 
 Without a dataset, strobe-tiny is trained on rendered clips, as the shipped weights were.
 """
@@ -124,7 +125,13 @@ class _DetectorTraining(TrainingJob):
             loading = LoadOptions(device="cpu", pretrained=False)  # it starts from scratch, as the shipped weights did
         split = self._split()
         recipe = self.recipe
-        how = StartOptions(backbone=recipe.backbone, norms=recipe.norms, trainable_layers=recipe.trainable_layers)
+        how = StartOptions(
+            backbone=recipe.backbone,
+            norms=recipe.norms,
+            trainable_layers=recipe.trainable_layers,
+            head=recipe.head,
+            pyramid=recipe.pyramid,
+        )
         start = self.processes.first_then_all(lambda: detector_start(self.model, space, loading, seed=seed, how=how))
         if start.is_grid and self.processes.count > 1:
             raise StrobeError(

@@ -24,6 +24,24 @@ def torchvision_weights(folder, architecture, n_classes):
     return path
 
 
+def timm_weights(folder, name, head):
+    """A network of timm with a head, random weights whose class scores differ enough, as `strobe train` writes it."""
+    import torch
+
+    from strobe.models.detectors.trainable import StartOptions, detector_start
+
+    options = LoadOptions(device="cpu", pretrained=False, image_size=96)
+    start = detector_start(f"timm:{name}", THREE, options, seed=1, how=StartOptions(head=head, pyramid=16))
+    for key, value in start.module.state_dict().items():
+        if ("cls_score" in key or "cls_logits" in key) and key.endswith("weight"):
+            value.copy_(torch.randn_like(value))
+        elif "cls_logits" in key:
+            value.zero_()
+    path = folder / f"{name}-{head}.safetensors"
+    start.write(path, start.module, {})
+    return path
+
+
 def hf_folder(folder, kind):
     """A small DETR or RT-DETR with random weights, saved as transformers saves them."""
     import torch

@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
-from made_detectors import THREE, hf_folder, py_detector, run, torchvision_weights
+from made_detectors import THREE, hf_folder, py_detector, run, timm_weights, torchvision_weights
 
 from strobe.core.ports import Detector
 from strobe.core.records import ModelSpec
@@ -21,6 +21,15 @@ def torchvision_detector(architecture, n_classes, size=None):
         path = torchvision_weights(folder, architecture, n_classes)
         options = LoadOptions(device="cpu", label_space=THREE, image_size=size)
         return load_model(f"torchvision:{architecture}@{path}", options)
+
+    return make
+
+
+def timm_detector(name, head):
+    def make(folder, real):
+        from strobe.models.registry import load_model
+
+        return load_model(f"timm:{name}@{timm_weights(folder, name, head)}", LoadOptions(device="cpu"))
 
     return make
 
@@ -72,6 +81,7 @@ DETECTORS = {
     "torchvision-ssdlite": torchvision_detector("ssdlite320_mobilenet_v3_large", 4),
     "torchvision-retinanet": torchvision_detector("retinanet_resnet50_fpn", 3, 96),
     "torchvision-fcos": torchvision_detector("fcos_resnet50_fpn", 3, 96),
+    "timm": timm_detector("test_resnet", "retinanet"),
     "hf-detr": hf_detector("detr"),
     "hf-rtdetr": hf_detector("rtdetr"),
     "onnx": onnx_detector,

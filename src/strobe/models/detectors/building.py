@@ -68,7 +68,13 @@ def frozen_eps(architecture: str, state: Mapping[str, Any] | None) -> float | No
 
 
 def freeze_norms(module: Any, eps: float) -> None:
-    """Replace every batch norm of the backbone by torchvision's frozen norm with the same values."""
+    """Replace every batch norm of the backbone by torchvision's frozen norm with the same values.
+
+    A backbone of timm replaces its norms itself.
+    """
+    if hasattr(module.backbone, "freeze_norms"):
+        module.backbone.freeze_norms()
+        return
     nn = require("torch.nn", what="detectors", extra="models")
     ops = require("torchvision.ops", what="detectors", extra="models")
     for name, part in list(module.backbone.named_modules()):
@@ -107,8 +113,8 @@ def train_only(module: Any, layers: int, *, model: str) -> None:
     body = getattr(getattr(module, "backbone", None), "body", None)
     if layers >= len(_LAYERS):
         return
-    if body is None or not hasattr(body, "layer4"):
-        raise ModelFailed(f"{printable(model)}: trainable_layers needs a ResNet backbone; remove it")
+    if body is None or (layers and not hasattr(body, "layer4")):
+        raise ModelFailed(f"{printable(model)}: trainable_layers needs a ResNet backbone; use 0 or 5, or remove it")
     for name, parameter in body.named_parameters():
         parameter.requires_grad_(name.startswith(_LAYERS[:layers]))
 

@@ -65,7 +65,7 @@ def load(model: ModelName, options: LoadOptions) -> TorchvisionDetector:
         freeze_norms(module, eps if header is None or header.norm_eps is None else header.norm_eps)
     if state is not None:
         load_into(module, state, path=model.weights or chosen.name, model=f"torchvision:{architecture}")
-    sized(module.transform, options.image_size, model)
+    sized(module.transform, options.image_size or (header.image_size if header else None), model)
     space = (
         header.label_space
         if header

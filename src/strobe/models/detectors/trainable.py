@@ -10,6 +10,7 @@ from strobe.core.errors import ModelFailed, printable
 from strobe.core.labels import LabelSpace
 from strobe.core.late import require
 from strobe.core.ports import Detector
+from strobe.models.detectors import timm as of_timm
 from strobe.models.detectors import tiny
 from strobe.models.detectors import torchvision as of_torchvision
 from strobe.models.detectors.building import (
@@ -22,7 +23,7 @@ from strobe.models.detectors.building import (
     train_only,
 )
 from strobe.models.detectors.spaces import with_background
-from strobe.models.header import write_weights
+from strobe.models.header import header_of, write_weights
 from strobe.models.options import LoadOptions, ModelName
 from strobe.models.providers import PROVIDERS
 from strobe.models.registry import MODELS, load_model, parse
@@ -55,12 +56,15 @@ class DetectorStart:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartOptions:
     """How the network of a detector starts: a classifier for its backbone, `frozen` or `live` norms, and how many of
-    the five layers of a ResNet backbone are trained.
+    the five layers of a ResNet backbone are trained. A classifier of timm gets a head, over a feature pyramid of this
+    many channels.
     """
 
     backbone: str = ""
     norms: str = "live"
     trainable_layers: int = 5
+    head: str = ""
+    pyramid: int = 256
 
 
 def detector_start(
@@ -72,18 +76,40 @@ def detector_start(
     """
     torch = require("torch", what="training a detector", extra="models")
     model, how = parse(text), how or StartOptions()
+    how = _with_head(model, how, options)
     loaded = None
     fetched = options.pretrained and model.plain != "strobe-net-boxes" and not how.backbone
     if model.weights is not None or fetched:
         loaded = load_model(text, replace(options, label_space=label_space))
-        if not isinstance(loaded, Detector) or loaded.spec.task != "detection":
+        if not how.head and (not isinstance(loaded, Detector) or loaded.spec.task != "detection"):
             raise ModelFailed(f"{printable(text)}: not a detector; choose a recipe for classifiers")
     torch.manual_seed(seed)
     provider = MODELS.provider_of(model)
     if not provider.detector:
         raise _untrainable(model)
-    start: DetectorStart = late.load(provider.detector)(model, label_space, options, loaded)
+    start: DetectorStart = late.load(provider.detector)(model, label_space, options, loaded, how)
     return _prepared(start, how, options, loaded) if how != StartOptions() else start
+
+
+def _with_head(model: ModelName, how: StartOptions, options: LoadOptions) -> StartOptions:
+    """Return the options with the head of a timm model: the head given, or the head in its weights file."""
+    if model.provider != "timm":
+        if how.head:
+            raise ModelFailed(f"{printable(model.text)}: <<head={how.head}>> is for classifiers of timm; remove it")
+        return how
+    header = header_of(model, options)
+    stored = header.head if header is not None else ""
+    if not (how.head or stored):
+        heads = " or ".join(f"<<head={one}>>" for one in of_timm.HEADS)
+        raise ModelFailed(f"{printable(model.text)}: a classifier; add {heads} to train it as a detector")
+    if stored and how.head not in ("", stored):
+        raise ModelFailed(f"{printable(model.text)}: its weights have the head {stored}; remove <<head={how.head}>>")
+    if how.backbone:
+        raise ModelFailed(
+            f"{printable(model.text)}: with a head, the model is the backbone; use the recipe detector, or add "
+            "<<set=backbone=>>"
+        )
+    return replace(how, head=how.head or stored)
 
 
 def _prepared(start: DetectorStart, how: StartOptions, options: LoadOptions, loaded: Any) -> DetectorStart:
@@ -111,7 +137,13 @@ def _untrainable(model: ModelName) -> ModelFailed:
     return ModelFailed(f"{printable(model.text)}: strobe cannot train this detector; choose {able}")
 
 
-def grid_start(model: ModelName, label_space: LabelSpace, options: LoadOptions, loaded: Any) -> DetectorStart:  # noqa: ARG001 (every start's signature)
+def grid_start(
+    model: ModelName,
+    label_space: LabelSpace,
+    options: LoadOptions,  # noqa: ARG001 (every start's signature)
+    loaded: Any,
+    how: StartOptions,  # noqa: ARG001 (as above)
+) -> DetectorStart:
     """Return a grid network to train."""
     from strobe.models.detectors.tiny_net import save
 
@@ -140,7 +172,13 @@ def grid_start(model: ModelName, label_space: LabelSpace, options: LoadOptions, 
     )
 
 
-def torchvision_start(model: ModelName, label_space: LabelSpace, options: LoadOptions, loaded: Any) -> DetectorStart:
+def torchvision_start(
+    model: ModelName,
+    label_space: LabelSpace,
+    options: LoadOptions,
+    loaded: Any,
+    how: StartOptions,  # noqa: ARG001 (every start's signature)
+) -> DetectorStart:
     """Return a torchvision detector to train."""
     models = require("torchvision.models", what=model.plain, extra="models")
     detection = require("torchvision.models.detection", what=model.plain, extra="models")
@@ -150,15 +188,53 @@ def torchvision_start(model: ModelName, label_space: LabelSpace, options: LoadOp
     first = int(of_torchvision.has_background(architecture))
     space = with_background(label_space) if first else label_space
     module = build(architecture, len(space))
-    of_torchvision.sized(module.transform, options.image_size, model)
+    return _box_start(model, module, (space, label_space), options, loaded)
+
+
+def timm_start(
+    model: ModelName, label_space: LabelSpace, options: LoadOptions, loaded: Any, how: StartOptions
+) -> DetectorStart:
+    """Return a classifier of timm with a head for boxes, or a detector that was made this way, to train."""
+    first = int(of_torchvision.has_background(how.head))
+    space = with_background(label_space) if first else label_space
+    detector = loaded if isinstance(loaded, of_torchvision.TorchvisionDetector) else None
+    state = None if loaded is None or detector is not None else loaded.module.state_dict()
+    pyramid = how.pyramid if detector is None else detector.module.backbone.out_channels
+    module = of_timm.build(model, how.head, len(space), pyramid=pyramid, state=state)
+    start = _box_start(model, module, (space, label_space), options, detector, head=how.head)
+    return replace(start, is_random=loaded is None)
+
+
+def _box_start(
+    model: ModelName,
+    module: Any,
+    spaces: tuple[LabelSpace, LabelSpace],
+    options: LoadOptions,
+    loaded: Any,
+    *,
+    head: str = "",
+) -> DetectorStart:
+    """Return the start of a detector that takes images of every size. The first of the spaces is that of its outputs,
+    the second that of the dataset.
+    """
+    (space, label_space), header = spaces, header_of(model, options)
+    size = options.image_size or (header.image_size if header else None)
+    of_torchvision.sized(module.transform, size, model)
     new_head = _kept(module, loaded, space, label_space)
 
     def behind_port(module: Any, device: str) -> Detector:
         return of_torchvision.detector_of(module, model, label_space=space, options=replace(options, device=device))
 
     def write(path: Path, module: Any, told: Mapping[str, Any]) -> None:
-        eps = eps_of_frozen(module)
-        write_weights(path, module.state_dict(), label_space=space, training=told, norm_eps=eps)
+        write_weights(
+            path,
+            module.state_dict(),
+            label_space=space,
+            training=told,
+            norm_eps=None if head else eps_of_frozen(module),
+            image_size=size,
+            head=head,
+        )
 
     return DetectorStart(
         name=model.plain,
@@ -167,7 +243,7 @@ def torchvision_start(model: ModelName, label_space: LabelSpace, options: LoadOp
         is_random=loaded is None,
         new_head=new_head,
         is_grid=False,
-        first_label=first,
+        first_label=int(space is not label_space),
         behind_port=behind_port,
         write=write,
     )
