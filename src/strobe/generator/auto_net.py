@@ -49,7 +49,7 @@ class AutoFacts:
 
 
 AUTOENCODERS: dict[str, AutoFacts] = {
-    "strobe-ae": AutoFacts(kind="strobe-ae", side=64, latent=12, widths=(64, 48, 32)),
+    "strobe-ae": AutoFacts(kind="strobe-ae", side=64, latent=32, widths=(64, 48, 32)),
 }
 """The autoencoders shipped with strobe, for the synthetic world."""
 

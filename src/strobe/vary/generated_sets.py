@@ -17,8 +17,8 @@ from strobe.vary.searched_sets import Stored
 
 AXIS, UNIT = "magnitude", "std"
 
-RECONSTRUCTION = "reconstruction"
-"""The name of the variant that compares photos with their reconstructions."""
+PHOTO = "photo"
+"""The name of the variant that compares reconstructions with their photos."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,9 +184,7 @@ def photo_dataset(photos: Dataset, sampled: Sampled, *, name: str) -> Dataset:
     return grown.build(info)
 
 
-def reconstruction_of(spec: GeneratorSpec) -> Variant:
-    """Return the variant of the photos' reconstructions, a control: nothing was searched."""
-    fields = {"kind": RECONSTRUCTION, "generator": spec.name, "generator_weights": spec.weights}
-    return Variant(
-        variant=RECONSTRUCTION, axis=RECONSTRUCTION, levels=(1.0,), role="control", ordered=False, fields=fields
-    )
+def photo_variant(spec: GeneratorSpec) -> Variant:
+    """Return the variant of the photos themselves, a control: the anchors are their reconstructions."""
+    fields = {"kind": PHOTO, "generator": spec.name, "generator_weights": spec.weights}
+    return Variant(variant=PHOTO, axis=PHOTO, levels=(1.0,), role="control", ordered=False, fields=fields)

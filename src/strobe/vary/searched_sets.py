@@ -147,9 +147,9 @@ class _Anchor:
             grown.set(set_id=f"{self.key}@{variant}", anchor=first, members=members, variant=variant, group=self.key)
 
     def add_original(self, grown: DatasetBuilder, variant: str, original: Stored, picture: Stored) -> None:
-        """Add the set of a photo and its reconstruction, which is the anchor's input."""
-        first = self._frame(grown, original, _ORIGINAL, f"photo/{self.key}", self.labels)
-        members = [(self.input_row(grown, picture), 1.0)]
+        """Add the set of a reconstruction, which is the anchor's input, and the photo that it reconstructs."""
+        first = self.input_row(grown, picture)
+        members = [(self._frame(grown, original, _ORIGINAL, f"{variant}/{self.key}", self.labels), 1.0)]
         grown.set(set_id=f"{self.key}@{variant}", anchor=first, members=members, variant=variant, group=self.key)
 
     def _frame(self, grown: DatasetBuilder, picture: Stored, place: int, key: str, labels: Sequence[int]) -> int:
@@ -177,7 +177,7 @@ def searched_dataset(
     """Make one set per anchor and variant. `found` is keyed by the anchor's row in the source and the search's index.
 
     Members are scored with their anchor's labels. Boxes are dropped, because the images are cropped to a model's input.
-    With `originals`, the first variant compares each photo with its reconstruction.
+    With `originals`, the first variant compares each reconstruction with its photo.
     """
     grown, shown = DatasetBuilder(), {kind for one in found.values() for kind in one.beside}
     pairs = {} if originals is None else originals.pairs

@@ -29,7 +29,7 @@ from strobe.vary.generated_sets import (
     Sampled,
     generated_dataset,
     photo_dataset,
-    reconstruction_of,
+    photo_variant,
 )
 from strobe.vary.generator_search import GeneratorSearchOptions, levels_of, search_changes
 from strobe.vary.search_work import SearchWork
@@ -201,7 +201,7 @@ def _searched_on(
         pictures = [one.image for one in sampled.photos[: len(sampled.names)]]
         source = photo_dataset(photos.dataset, sampled, name=name)
         pairs = {row: (one.photo, one.image) for row, one in enumerate(sampled.photos)}
-        originals = Originals(variant=reconstruction_of(spec), pairs=pairs)
+        originals = Originals(variant=photo_variant(spec), pairs=pairs)
     provenance["accepted"] = _plain(sampled.rates)
 
     def dataset_of(found: Found, originals: Originals | None = None) -> Dataset:

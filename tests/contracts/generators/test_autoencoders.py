@@ -27,7 +27,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "vq": ("VQModel", {**BLOCKS, "latent_channels": 3, "num_vq_embeddings": 32}),
     "vq, spatial norms": (
-        "VQModel", {**BLOCKS, "block_out_channels": (32, 32), "latent_channels": 4, "vq_embed_dim": 4, "norm_type": "spatial"},
+        "VQModel", {**BLOCKS, "block_out_channels": (32, 32), "latent_channels": 4, "norm_type": "spatial"},
     ),
     "tiny": ("AutoencoderTiny", TINY),
 }  # fmt: skip

@@ -9,8 +9,8 @@ from strobe.report.view import Lines, View
 from strobe.report.wording import is_known, join, percent, value_of, with_interval
 from strobe.studies.variants.records import Contrast
 
-RECONSTRUCTION = "reconstruction"
-"""The kind of the variant that pairs photos with their reconstructions."""
+PHOTO = "photo"
+"""The kind of the variant that pairs reconstructions with their photos."""
 
 NOTE = (
     "photos are shown at the size of the autoencoder's images; no activation is changed; searches start at "
@@ -20,7 +20,7 @@ NOTE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reconstructed:
-    """One model on photos and on their reconstructions. The contrast is photos − reconstructions, paired."""
+    """One model on photos and on their reconstructions. The contrast is reconstructions − photos, paired."""
 
     model: str
     photos: Estimate
@@ -28,14 +28,14 @@ class Reconstructed:
     contrast: Contrast | None
 
     @property
-    def lost(self) -> Estimate | None:
-        """The accuracy that reconstruction takes, as a share."""
+    def change(self) -> Estimate | None:
+        """The change of accuracy that reconstruction makes, as a share."""
         return None if self.contrast is None else self.contrast.value
 
 
 def reconstructed(view: View) -> list[Reconstructed]:
     """Return every classifier on photos and reconstructions, or nothing if no photo was reconstructed."""
-    names = [name for name, one in view.variants.items() if one.fields.get("kind") == RECONSTRUCTION]
+    names = [name for name, one in view.variants.items() if one.fields.get("kind") == PHOTO]
     out = []
     for model, result in view.classifiers.items():
         for score in result.variants or ():
@@ -49,7 +49,7 @@ def reconstructed(view: View) -> list[Reconstructed]:
                     None,
                 )
                 out.append(
-                    Reconstructed(model=model, photos=score.acc_orig, made=score.levels[0].at, contrast=contrast)
+                    Reconstructed(model=model, photos=score.levels[0].at, made=score.acc_orig, contrast=contrast)
                 )
     return out
 
@@ -73,9 +73,9 @@ def reconstruction_lines(view: View) -> list[Lines]:
             printable(one.model, limit=40),
             with_interval(one.photos),
             with_interval(one.made),
-            "—" if one.lost is None else with_interval(one.lost),
+            "—" if one.change is None else with_interval(one.change),
         ]
         for one in rows
     ]
     title = f"{printable(view.results.dataset.name)}: what reconstruction alone does"
-    return [(title, ["model", "photos", "reconstructions", "lost"], cells, [NOTE])]
+    return [(title, ["model", "photos", "reconstructions", "change"], cells, [NOTE])]
