@@ -155,7 +155,7 @@ class _Tried:
             for name, row in zip(counts, right, strict=True):
                 counts[name] += int(row.sum())
         ids = dataset.frame_ids(np.array([row for _, row in part]))
-        all_right = outcome.right.all(axis=0)
+        all_right = np.asarray(outcome.right.all(axis=0), dtype=bool)
         for place, (label, row) in enumerate(part):
             shown = self._photos.read(row, self._spec.image_hw)
             photo = Photo(

@@ -167,8 +167,8 @@ def _searched_on(
     _refuse_others(victims, spec)
     for victim in victims:
         if victim.input_hw != spec.image_hw:
-            made, seen = ("x".join(map(str, reversed(hw))) for hw in (spec.image_hw, victim.input_hw))
-            say.note(f"{printable(victim.name)}: images of {made} are resized to its input, {seen}")
+            drawn, seen = ("x".join(map(str, reversed(hw))) for hw in (spec.image_hw, victim.input_hw))
+            say.note(f"{printable(victim.name)}: images of {drawn} are resized to its input, {seen}")
     provenance: dict[str, Any] = {
         "made_by": "strobe vary generator",
         "generator": _described(spec),
