@@ -49,7 +49,7 @@ class AutoFacts:
 
 
 AUTOENCODERS: dict[str, AutoFacts] = {
-    "strobe-ae": AutoFacts(kind="strobe-ae", side=64, latent=32, widths=(64, 48, 32)),
+    "strobe-ae": AutoFacts(kind="strobe-ae", side=64, latent=12, widths=(64, 48, 32)),
 }
 """The autoencoders shipped with strobe, for the synthetic world."""
 
@@ -61,7 +61,7 @@ def auto_facts_named(name: str) -> AutoFacts:
     return AUTOENCODERS[name]
 
 
-class _Block(nn.Module):  # type: ignore[misc]  # torch is untyped here
+class _AutoBlock(nn.Module):  # type: ignore[misc]  # torch is untyped here
     """Two convolutions with norms, added to the input if the widths agree."""
 
     def __init__(self, inward: int, outward: int) -> None:
@@ -79,7 +79,7 @@ class _Grow(nn.Module):  # type: ignore[misc]  # torch is untyped here
 
     def __init__(self, inward: int, outward: int) -> None:
         super().__init__()
-        self.block = _Block(inward, outward)
+        self.block = _AutoBlock(inward, outward)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.block(functional.interpolate(x, scale_factor=2, mode="nearest"))
@@ -107,9 +107,9 @@ class AutoNet(nn.Module):  # type: ignore[misc]  # torch is untyped here
         shrinking = [nn.Conv2d(12, low[0], 3, padding=1), nn.SiLU()]
         for inward, outward in itertools.pairwise(low):
             shrinking += [nn.Conv2d(inward, outward, 3, stride=2, padding=1), nn.GroupNorm(8, outward), nn.SiLU()]
-        self.encoder = nn.Sequential(*shrinking, _Block(low[-1], low[-1]), nn.Conv2d(low[-1], facts.latent, 1))
+        self.encoder = nn.Sequential(*shrinking, _AutoBlock(low[-1], low[-1]), nn.Conv2d(low[-1], facts.latent, 1))
         growing = [_Grow(inward, outward) for inward, outward in itertools.pairwise(widths)]
-        self.steps = nn.ModuleList([_Block(facts.latent, widths[0]), *growing, _Image(widths[-1])])
+        self.steps = nn.ModuleList([_AutoBlock(facts.latent, widths[0]), *growing, _Image(widths[-1])])
 
     def encode(self, pixels: Tensor) -> Tensor:
         """Return the latents (N, C, h, w)."""

@@ -101,7 +101,7 @@ class GeneratorSearchPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Photo:
+class TriedPhoto:
     """A photo at the size of an autoencoder's images, and its reconstruction.
 
     `row` is its frame in the dataset of the photos, with its key and labels.
@@ -126,7 +126,7 @@ class Sampled:
     classes: tuple[int, ...]
     names: tuple[str, ...]
     rates: Mapping[str, Any]
-    photos: tuple[Photo, ...] = ()
+    photos: tuple[TriedPhoto, ...] = ()
 
     @property
     def labels(self) -> list[tuple[int, ...]]:

@@ -19,7 +19,7 @@ from strobe.core.ports import Autoencoder, FrameSource, Image, Progress
 from strobe.models.plan import ImagePlan
 from strobe.store.opening import Opened, frame_source
 from strobe.vary.changing import eight_bits, scales, seed_of
-from strobe.vary.generated_sets import Photo, Sampled
+from strobe.vary.generated_sets import Sampled, TriedPhoto
 from strobe.vary.search_work import SearchWork
 from strobe.workflows.generator_samples import PATIENCE, none_right, plain_pixels, right_on, shares_of
 from strobe.workflows.search_bench import LoadedSearch, SearchBench
@@ -134,8 +134,8 @@ class _Tried:
         self._queues, self._share = queues, share
         self._n_tried = dict.fromkeys(queues, 0)
         self._right, self._right_photo = dict.fromkeys(names, 0), dict.fromkeys(names, 0)
-        self._kept: dict[int, list[tuple[Photo, NDArray[np.float32]]]] = {label: [] for label in queues}
-        self._others: list[Photo] = []
+        self._kept: dict[int, list[tuple[TriedPhoto, NDArray[np.float32]]]] = {label: [] for label in queues}
+        self._others: list[TriedPhoto] = []
         self.rows: set[int] = set()
 
     def next_rows(self) -> list[tuple[int, int]]:
@@ -158,7 +158,7 @@ class _Tried:
         all_right = np.asarray(outcome.right.all(axis=0), dtype=bool)
         for place, (label, row) in enumerate(part):
             shown = self._photos.read(row, self._spec.image_hw)
-            photo = Photo(
+            photo = TriedPhoto(
                 row=row,
                 key=str(dataset.frames.key[row]),
                 labels=tuple(dataset.labels_of(row)),

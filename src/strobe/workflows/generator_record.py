@@ -25,7 +25,7 @@ from strobe.core.ports import Image
 from strobe.models.options import LoadOptions
 from strobe.store import dataset_folder as folder
 from strobe.vary.changing import ChangeableGenerator, eight_bits, places_of
-from strobe.vary.generated_sets import GeneratorSearchPlan, Photo, Sampled
+from strobe.vary.generated_sets import GeneratorSearchPlan, Sampled, TriedPhoto
 from strobe.vary.search_work import npy_bytes
 from strobe.vary.searched_sets import Searched
 from strobe.workflows.generators import load_generator
@@ -67,7 +67,7 @@ def stored_samples(place: Path) -> Sampled:
             classes=tuple(facts["classes"]),
             names=tuple(facts["names"]),
             rates=facts["rates"],
-            photos=tuple(decode(Photo, one, where="photos") for one in facts.get("photos", ())),
+            photos=tuple(decode(TriedPhoto, one, where="photos") for one in facts.get("photos", ())),
         )
         if latents.ndim != 2 or not len(latents) == len(sampled.classes) == len(sampled.names):
             raise ValueError("the numbers of latents and names differ")
