@@ -1,13 +1,14 @@
 """What video without labels is worth: `strobe train agreement` against its start and against the same loss with labels.
 
     PYTHONPATH=src python benchmarks/train_agreement.py OUT --seeds 3                  # two CPU cores, minutes
-    PYTHONPATH=src python benchmarks/train_agreement.py OUT --size full --seeds 3   # as the first study; needs a GPU
+    PYTHONPATH=src python benchmarks/train_agreement.py OUT --size study --workers 2   # as the first study, hours
+    PYTHONPATH=src python benchmarks/train_agreement.py OUT --size full       # the same with strobe-net; needs a GPU
 
 Three parts of the synthetic world: clips of which only the anchors are used, with labels (`stills` makes the start);
 other clips without labels; held-out clips. For every seed: the start, `agreement` on the other clips (their labels are
 removed), the same with the labelled anchors, and the ceiling, which is the worst and a random frame of the other clips
-with their labels (`pmk-mixed` with constant, equal weights). Writes OUT/agreement.json after every training. The same
-command resumes.
+with their labels (`pmk-mixed` with constant, equal weights). Writes OUT/agreement-FIRST.json after every training. The
+same command resumes.
 """
 
 import argparse
@@ -54,6 +55,9 @@ SIZES = {
         (30, 10),
         48,
     ),
+    "study": Size(
+        WorldOptions(size=64, object_scale=(0.3, 0.55)), (1742, 1743, 1729), "strobe-net-small", (150, 25), 64
+    ),
     "full": Size(WorldOptions(size=64, object_scale=(0.3, 0.55)), (1742, 1743, 1729), "strobe-net", (40, 25), 128),
 }
 SEEDS = (0, 10_000, 30_000)
@@ -90,8 +94,10 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--size", choices=SIZES, default="small")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--first", type=int, default=0, help="the first seed, for seeds in separate processes")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--precision", default="auto", help="of all trainings; CUDA uses bfloat16 by default")
     parser.add_argument("--anchors", action="store_true", help="also train with the labelled anchors")
     args = parser.parse_args()
     size, first = SIZES[args.size], TrainOptions()
@@ -105,9 +111,15 @@ def main() -> None:
     same = [f"batch={size.batch}", "weight_decay=0.05"]
     then = [*same, "learning_rate=1e-3", f"epochs={size.epochs[1]}"]
     table: list[dict[str, Any]] = []
-    for seed in range(args.seeds):
+    for seed in range(args.first, args.first + args.seeds):
         options = replace(
-            first, seed=seed, device=args.device, image_size=size.world.size, evaluations=1, threads=args.workers
+            first,
+            seed=seed,
+            device=args.device,
+            image_size=size.world.size,
+            evaluations=1,
+            threads=args.workers,
+            precision=args.precision,
         )
 
         def go(
@@ -125,7 +137,9 @@ def main() -> None:
             row = {"training": name, "seed": seed, "seconds": round(done.seconds), **measured(done.model, held, "cpu")}
             table.append(row)
             print(row, flush=True)
-            (args.out / "agreement.json").write_text(json.dumps({"size": args.size, "rows": table}, indent=1))
+            (args.out / f"agreement-{args.first}.json").write_text(
+                json.dumps({"size": args.size, "rows": table}, indent=1)
+            )
             return done.model
 
         start = go("start", "stills", [*same, f"epochs={size.epochs[0]}"], anchors, size.model)

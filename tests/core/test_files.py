@@ -169,3 +169,12 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "x.json")
     with pytest.raises(InvalidFile, match="not a regular file"):
         read_json(tmp_path / "x.json")
+
+
+def test_the_digest_of_a_file_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
+    link = tmp_path / "mask.png"
+    link.symlink_to(tmp_path / "nowhere")
+    with pytest.raises(StrobeError, match="no such file: .*mask.png"):
+        sha256_of_file(link)
+    with pytest.raises(StrobeError, match="cannot read"):
+        sha256_of_file(tmp_path)

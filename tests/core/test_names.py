@@ -26,9 +26,9 @@ def test_a_name_keeps_only_what_tells_it_apart():
 
 
 MODELS = st.tuples(
-    st.sampled_from(["py:", "onnx:", "hf:", "", "timm:"]),
+    st.sampled_from(["py:", "onnx:", "hf:", "crop:truth:onnx:", "timm:"]),
     NAMES,
-    st.sampled_from(["", ".onnx", ".py:make", ".pt2"]),
+    st.sampled_from(["", ".onnx", ".py:make", ".pt2", ".npz"]),
     st.sampled_from(["", "@w", "@x/w"]),
 )
 
@@ -37,7 +37,7 @@ MODELS = st.tuples(
 def test_models_are_told_apart(names):
     found = short_models(names)
     assert len(set(found)) == len(set(names))
-    ends = (".onnx", ".py:make", ".pt2")
+    ends = (".onnx", ".py:make", ".pt2", ".npz")
     assert all("/" not in short for short in found if ":" in short and short.partition("@")[0].endswith(ends))
 
 

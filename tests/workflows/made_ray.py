@@ -14,7 +14,7 @@ from strobe.core.builder import DatasetBuilder, frame_list_digest
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.labels import LabelSpace
 from strobe.core.ports import Silent
-from strobe.engine.outcomes import PredictOutcome
+from strobe.engine.engine import PredictOutcome
 from strobe.engine.prediction import PredictOptions
 from strobe.engine.running import ExecutorOptions
 from strobe.models.options import LoadOptions

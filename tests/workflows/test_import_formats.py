@@ -223,3 +223,13 @@ def test_hints_of_images_that_cannot_be_read_are_unknown(tmp_path: Path) -> None
             files=FrameFiles(label=("dog",)),
             how=ImportOptions(media="none", hints=True),
         )
+
+
+def test_images_that_cannot_be_read_are_counted(tmp_path: Path) -> None:
+    frames = frame_folders(tmp_path / "frames")
+    (frames / "home" / "cat 2" / "c.jpg").write_bytes(b"no image")
+    done = CliRunner().invoke(command, ["frames", str(frames), str(tmp_path / "b"), "--fps", "30"])
+    assert done.exit_code == 0, done.output
+    assert "1 of 8 images cannot be read, first home/cat 2/c.jpg; they stay in the dataset" in done.stderr
+    sound = frame_folders(tmp_path / "sound")
+    assert "cannot be read" not in CliRunner().invoke(command, ["frames", str(sound), str(tmp_path / "c")]).stderr

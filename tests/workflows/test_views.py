@@ -17,9 +17,8 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError
 from strobe.core.ports import Classifier, SendableSource, Silent
 from strobe.engine.decode_pool import DecodePool
-from strobe.engine.engine import EngineOptions
+from strobe.engine.engine import EngineOptions, PredictOutcome
 from strobe.engine.forward import Shard
-from strobe.engine.outcomes import PredictOutcome
 from strobe.engine.prediction import PredictOptions
 from strobe.engine.views import Crops
 from strobe.engine.worker import DecodeOptions

@@ -18,6 +18,7 @@ from strobe.core.codec import LEFT_OUT, Count, Rule, json_schema
 from strobe.core.dataset import Dataset
 from strobe.core.estimate import Missing
 from strobe.core.records import Unreviewed
+from strobe.studies.noise.records import NoiseScore
 from strobe.studies.people.records import DrawnResults, PeopleResults
 from strobe.studies.remote.records import RemoteScore
 from strobe.studies.temporal.records import OffsetError, Trend
@@ -243,6 +244,16 @@ class Results:
     flicker: FlickerResults | None = field(default=None, metadata=LEFT_OUT)
     remote: Mapping[str, RemoteScore] | None = field(default=None, metadata=LEFT_OUT)
     studies: Mapping[str, Any] | None = field(default=None, metadata=LEFT_OUT)
+
+    @property
+    def noise(self) -> dict[str, NoiseScore]:
+        """The noise floor of every model that was asked several times, with labels or without."""
+        found = {name: one.noise for name, one in self.models.items() if one.noise is not None}
+        if (flicker := self.flicker) is not None:
+            known = {name: one.noise for name, one in flicker.models.items()}
+            known |= {name: one.noise for name, one in (flicker.detectors or {}).items()}
+            found = {name: one for name, one in known.items() if one is not None} | found
+        return found
 
 
 def results_schema() -> dict[str, Any]:

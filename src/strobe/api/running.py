@@ -22,7 +22,7 @@ from strobe.engine.running import Running
 
 if TYPE_CHECKING:
     from strobe.api.faces import Evaluated
-    from strobe.engine.outcomes import PredictOutcome
+    from strobe.engine.engine import PredictOutcome
     from strobe.engine.prediction import PredictOptions
     from strobe.models.plan import ImagePlan
     from strobe.models.requested import RequestedModel

@@ -248,8 +248,8 @@ def read_json(path: Path, *, hint: str | None = None) -> Any:
 
 
 def sha256_of_file(path: Path) -> str:
-    """Return the hex digest of the file's bytes."""
-    with regular(path).open("rb") as file:
+    """Return the hex digest of the file's bytes. A file that cannot be read is an error of one line."""
+    with reading(path), path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

@@ -39,6 +39,8 @@ def short_models(names: Sequence[str]) -> list[str]:
     ['py:mine.py:make', 'timm:resnet18@model.pt', 'hf:microsoft/resnet-50']
     >>> short_models(["py:a/mine.py:make", "py:b/mine.py:make"])
     ['py:a·mine.py:make', 'py:b·mine.py:make']
+    >>> short_models(["mine:nets/weights.npz"])
+    ['mine:weights.npz']
     >>> short_models(["boxes:py:/data/mine.py:make", "crop:truth,fit=pad:onnx:nets/a.onnx"])
     ['boxes:py:mine.py:make', 'crop:truth,fit=pad:onnx:a.onnx']
     """
@@ -70,10 +72,14 @@ def shown_models(names: Iterable[str]) -> dict[str, str]:
     return dict(zip(every, short_models(every), strict=True))
 
 
-_FILE = re.compile(r"\.(?:py:\w+|onnx|pt2?|pth|safetensors|bin)$")
-"""The end of a model string that names a file."""
+_END = (
+    r"\.(?:py:\w+|onnx|pt2?|pth|safetensors|bin|ckpt|tar|npz|npy|pkl|h5|keras|tflite|engine|plan|xml|mlmodel|mlpackage|"
+    r"torchscript|gguf|json|toml)$"
+)
+"""The end of a model string that names a file. A hub's names may have a dot as well, so not every suffix is one."""
 
-_TWO = re.compile(r"(?:boxes[a-z-]*|crop):(?:.*:)?(?=[\w.-]+:[^:]*\.(?:py:\w+|onnx|pt2?|pth|safetensors|bin)$)")
+_FILE = re.compile(_END)
+_TWO = re.compile(rf"(?:boxes[a-z-]*|crop):(?:.*:)?(?=[\w.-]+:[^:]*{_END})")
 """Prefixes that a name can have in front of a model file, as in `boxes:py:mine.py:make`."""
 
 

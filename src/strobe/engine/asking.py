@@ -1,7 +1,7 @@
 """Which options a remote model takes, which frames it is asked about, and how a command asks it."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,13 +16,14 @@ from strobe.engine.forward import Runner
 from strobe.engine.loading import inputs_of, source_for
 from strobe.engine.pacing import Budget
 from strobe.engine.remote import Asking, RemoteAsker
+from strobe.engine.repeating import ask_again
 from strobe.engine.views import Crops
 from strobe.engine.worker import DecodeOptions
 from strobe.models.cores import cores
 from strobe.models.http import check_address
-from strobe.models.options import LoadOptions
 from strobe.models.requested import RequestedModel
 from strobe.store.ports import Shards
+from strobe.store.shards import ModelShards
 
 if TYPE_CHECKING:
     from strobe.engine.prediction import PredictOptions
@@ -41,23 +42,6 @@ def asking_of(dataset: Dataset, source: FrameSource, workers: int | None, crops:
     )
 
 
-def _takes(model: RequestedModel) -> tuple[str, ...]:
-    """Return the settings that a model takes; none if its name is wrong, which is reported when it is loaded."""
-    try:
-        return model.takes
-    except StrobeError:
-        return ()
-
-
-def load_of(model: RequestedModel, load: LoadOptions) -> LoadOptions:
-    """Return the load options of a model. Options for remote models do not apply to models that do not take them."""
-    if (load.prompt, load.limits) != (None, None):
-        takes = _takes(model)
-        prompt, limits = load.prompt if "prompt" in takes else None, load.limits if "limits" in takes else None
-        load = replace(load, prompt=prompt, limits=limits)
-    return model.settings.applied(load)
-
-
 def check_remote_options(models: Sequence[RequestedModel], options: "PredictOptions") -> None:
     """Raise an error for an address with a secret in it, and for an option that no model of the command takes.
 
@@ -73,38 +57,61 @@ def check_remote_options(models: Sequence[RequestedModel], options: "PredictOpti
         "prompt": (options.load.prompt, "prompt"),
     }
     for name, (value, setting) in given.items():
-        if value is not None and not any(setting in _takes(one) for one in models):
+        if value is not None and not any(setting in one.known_settings for one in models):
             what = "a vision-language model" if setting == "prompt" else "a model behind an address"
             raise StrobeError(f"<<{name}>> is for {what}, and no model of this command is one; remove <<{name}>>")
 
 
-def ask_model(
-    runner: Runner,
-    store: Shards,
-    source: FrameSource,
-    dataset: Dataset,
-    rows: NDArray[Any],
-    options: "PredictOptions",
-    progress: Progress,
-    *,
-    budget: Budget,
-    crops: Crops | None = None,
-    stopping: "EarlyStopping | None" = None,
-    attempt: int = 0,
-) -> tuple[ModelOutcome, StoppedEarly | None]:
-    """Ask a model behind an address about the rows without an answer, in this process.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteWork:
+    """The frames and options with which a command asks all its models behind an address. They share one budget."""
 
-    `attempt` is passed to the model's `ask` (`--repeat`).
-    """
-    frames = asking_of(dataset, source_for(source, EngineOptions(), crops), options.workers, crops)
-    try:
-        asker = RemoteAsker(runner, store, replace(frames, attempt=attempt), budget=budget)
-        if stopping is None:
-            asker.announce(rows, progress, retry_errors=options.retry_errors)
-            return asker.run(rows, progress), None
-        plan = stopping.plan
-        anchors = np.unique(plan.frame[plan.is_anchor])
-        asker.announce(plan.frames_used, progress, retry_errors=options.retry_errors, least=anchors)
-        return stopping.run(runner, store, source, progress, asker.run, retry=False)
-    except StrobeError as error:
-        return ModelOutcome(error=str(error)), None
+    dataset: Dataset
+    source: FrameSource
+    options: "PredictOptions"
+    progress: Progress
+    budget: Budget
+    stopping: "EarlyStopping | None" = None
+
+    def ask(
+        self,
+        runner: Runner,
+        stores: Mapping[str, ModelShards],
+        rows: NDArray[Any],
+        times: Mapping[str, int],
+        *,
+        crops: Crops | None = None,
+        outside: NDArray[np.int64] | None = None,
+    ) -> tuple[ModelOutcome, StoppedEarly | None]:
+        """Ask one model about every frame of `rows` as often as `times` says, and return its statistics."""
+        if self.stopping is not None:
+            return self._once(runner, stores[runner.name], rows, crops)
+        if (n := times[runner.name]) > 1:
+            self.progress.note(f"{printable(runner.name)}: every frame is asked {n} times; the next line is for one")
+
+        def over(
+            runners: Sequence[Runner], stores: Mapping[str, ModelShards], *, number: int
+        ) -> dict[str, ModelOutcome]:
+            return {one.name: self._once(one, stores[one.name], rows, crops, number - 1)[0] for one in runners}
+
+        outcomes = over([runner], stores, number=1)
+        ask_again(over, outcomes, [runner], stores, times, outside)
+        return outcomes[runner.name], None
+
+    def _once(
+        self, runner: Runner, store: Shards, rows: NDArray[Any], crops: Crops | None, attempt: int = 0
+    ) -> tuple[ModelOutcome, StoppedEarly | None]:
+        """Ask about the rows without an answer, in this process. `attempt` is passed to the model's `ask`."""
+        options, progress, stopping = self.options, self.progress, self.stopping
+        frames = asking_of(self.dataset, source_for(self.source, EngineOptions(), crops), options.workers, crops)
+        try:
+            asker = RemoteAsker(runner, store, replace(frames, attempt=attempt), budget=self.budget)
+            if stopping is None:
+                asker.announce(rows, progress, retry_errors=options.retry_errors)
+                return asker.run(rows, progress), None
+            plan = stopping.plan
+            anchors = np.unique(plan.frame[plan.is_anchor])
+            asker.announce(plan.frames_used, progress, retry_errors=options.retry_errors, least=anchors)
+            return stopping.run(runner, store, self.source, progress, asker.run, retry=False)
+        except StrobeError as error:
+            return ModelOutcome(error=str(error)), None

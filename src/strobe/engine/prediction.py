@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +16,7 @@ from strobe.core.errors import ModelFailed, StrobeError, expect, printable, spel
 from strobe.core.labels import MERGES
 from strobe.core.ports import Classifier, Detector, FrameSource, Progress, RemoteModel
 from strobe.core.records import ModelSpec
-from strobe.engine.asking import ask_model, check_remote_options, load_of
-from strobe.engine.engine import ModelOutcome, away, run_models
+from strobe.engine.engine import ModelOutcome, PredictOutcome, away, run_models
 from strobe.engine.forward import Runner
 from strobe.engine.loading import (
     checked_spec,
@@ -32,9 +31,6 @@ from strobe.engine.loading import (
     source_for,
     store_of,
 )
-from strobe.engine.outcomes import PredictOutcome
-from strobe.engine.pacing import Budget
-from strobe.engine.repeating import ask_once, ask_times
 from strobe.engine.running import ExecutorOptions
 from strobe.engine.views import Crops, Detectors, crops_of, derive, write_outside
 from strobe.models.cores import cores, sharing_cores
@@ -49,6 +45,7 @@ from strobe.store.run_folder import Run
 from strobe.store.shards import ModelShards
 
 if TYPE_CHECKING:
+    from strobe.engine.asking import RemoteWork
     from strobe.engine.ray_cluster import RemoteCluster
     from strobe.engine.stopping import EarlyStopping
     from strobe.engine.worker_specs import SentModels
@@ -90,6 +87,11 @@ class PredictOptions:
             )
         expect(self.models_at_once >= 1, "models at once", ">= 1", self.models_at_once)
 
+    @property
+    def limits_requests(self) -> bool:
+        """Whether an option is given that only models behind an address take."""
+        return any(one is not None for one in (self.load.limits, self.load.prompt, self.max_requests, self.max_cost))
+
 
 def run_requested(
     dataset: Dataset,
@@ -120,10 +122,13 @@ def run_requested(
             f"<<stop_early>>: {printable(boxed)} uses boxes, which need every frame; remove <<stop_early>> or this "
             "model"
         )
-    check_remote_options(models, options)
+    if options.limits_requests or any(one.is_remote for one in models):
+        from strobe.engine.asking import check_remote_options
+
+        check_remote_options(models, options)
     for one in models:
         try:
-            load_of(one, options.load)
+            one.load_options(options.load)
         except StrobeError as error:
             raise StrobeError(f"{printable(one.name)}: {error}") from error
     if options.engine.name == "ray" and source is not None:
@@ -179,7 +184,7 @@ class _Work:
     ) -> None:
         self._dataset, self._run, self._options, self._progress = dataset, run, options, progress
         self._alone, self._cluster = alone, cluster
-        self._budget = Budget(max_requests=options.max_requests, max_cost=options.max_cost)
+        self._remote: RemoteWork | None = None
         self.source: FrameSource | None = None
         self.stopping: EarlyStopping | None = None
         self.check: Callable[[RequestedModel, ModelSpec], None] | None = None
@@ -269,6 +274,24 @@ class _Work:
 
         return SentModels(self._dataset, cluster, self._options.load, merge=self._options.merge)
 
+    def _asking(self, source: FrameSource) -> "RemoteWork":
+        """Return how the models behind an address are asked, the same object for all of them."""
+        from strobe.engine.asking import RemoteWork
+        from strobe.engine.pacing import Budget
+
+        if self._remote is None:
+            options = self._options
+            budget = Budget(max_requests=options.max_requests, max_cost=options.max_cost)
+            self._remote = RemoteWork(
+                dataset=self._dataset,
+                source=source,
+                options=options,
+                progress=self._progress,
+                budget=budget,
+                stopping=self.stopping,
+            )
+        return self._remote
+
     def _run_group(
         self,
         models: Sequence[RequestedModel],
@@ -291,7 +314,7 @@ class _Work:
             name = requested.name
             try:
                 self._check_free(requested)
-                load = load_of(requested, options.load)
+                load = requested.load_options(options.load)
                 runner = load_runner(
                     name,
                     requested.loaded,
@@ -339,7 +362,8 @@ class _Work:
                 write_outside(store, outside, model=name, n_classes=len(dataset.info.label_space))
         times = {one.name: 1 if one.helper else options.repeat for one in models}
         for runner in remote:
-            yield from self._ask(runner, stores, rows, crops, outside, times, specs)
+            outcome, early = self._asking(self.source).ask(runner, stores, rows, times, crops=crops, outside=outside)
+            yield from self._reported({runner.name: outcome}, specs, {runner.name: early})
         if not runners:
             return
         n_cores = cores() if cluster is None else cluster.cores
@@ -363,7 +387,11 @@ class _Work:
         with sharing_cores(loaded.values()):
             if self.stopping is None:
                 over = partial(run_over, rows=rows, options=engine, progress=progress)
-                outcomes = ask_times(over, runners, stores, times, outside)
+                outcomes = over(runners, stores)
+                if any(times[one.name] > 1 for one in runners):
+                    from strobe.engine.repeating import ask_again
+
+                    ask_again(over, outcomes, runners, stores, times, outside)
             else:
                 once, (runner,) = replace(engine, retry_errors=False), runners
                 outcome, stopped[runner.name] = self.stopping.run(
@@ -380,33 +408,6 @@ class _Work:
         exactly = options.decode == "cpu" and source is self.source
         say_decoded(source, dataset, loaded.values() if exactly else (), progress)
         yield from self._reported(outcomes, specs, stopped)
-
-    def _ask(
-        self,
-        runner: Runner,
-        stores: Mapping[str, ModelShards],
-        rows: NDArray[Any],
-        crops: Crops | None,
-        outside: NDArray[np.int64] | None,
-        times: Mapping[str, int],
-        specs: Mapping[str, ModelSpec],
-    ) -> Iterator[PredictOutcome]:
-        """Ask a model behind an address."""
-        if self.source is None:
-            return
-        ask = partial(ask_model, runner, source=self.source, dataset=self._dataset, rows=rows, crops=crops)
-        ask = partial(ask, options=self._options, progress=self._progress, budget=self._budget)
-        early: StoppedEarly | None = None
-        if self.stopping is not None:
-            outcome, early = ask(store=stores[runner.name], stopping=self.stopping)
-        else:
-            if (n := times[runner.name]) > 1:
-                self._progress.note(
-                    f"{printable(runner.name)}: every frame is asked {n} times; the next line is for one"
-                )
-            over = partial(ask_once, ask)
-            outcome = ask_times(over, [runner], stores, times, outside)[runner.name]
-        yield from self._reported({runner.name: outcome}, specs, {runner.name: early})
 
     def _reported(
         self,

@@ -1,12 +1,11 @@
 """--repeat: ask models several times about the same frames. The further answers are stored next to the first."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.analyses.early import StoppedEarly
 from strobe.core.remote import Usage
 from strobe.engine.engine import ModelOutcome
 from strobe.engine.forward import Runner
@@ -26,19 +25,19 @@ class AskAll(Protocol):
         """Return the statistics of each model."""
 
 
-def ask_times(
+def ask_again(
     over: AskAll,
+    outcomes: Mapping[str, ModelOutcome],
     runners: Sequence[Runner],
     stores: Mapping[str, ModelShards],
     times: Mapping[str, int],
     outside: NDArray[np.int64] | None = None,
-) -> dict[str, ModelOutcome]:
-    """Ask each model until every frame has as many answers as `times` has for it, and return the statistics.
+) -> None:
+    """Ask each model until every frame has as many answers as `times` has for it, and add to the first `outcomes`.
 
     `stores` are for the first answers. Each further answer has a store of its own, so an interrupted command resumes. A
     model that failed is not asked again. `outside` has the frames that no model sees: they get the same answer again.
     """
-    outcomes = dict(over(runners, stores, number=1))
     for number in range(2, max(times.values(), default=1) + 1):
         still = [one for one in runners if times[one.name] >= number and outcomes[one.name].error is None]
         if not still:
@@ -49,18 +48,6 @@ def ask_times(
                 write_outside(again[one.name], outside, model=one.name, n_classes=len(one.projection.target))
         for name, done in over(still, again, number=number).items():
             _add(outcomes[name], done, times=times[name])
-    return outcomes
-
-
-def ask_once(
-    ask: Callable[..., tuple[ModelOutcome, StoppedEarly | None]],
-    runners: Sequence[Runner],
-    stores: Mapping[str, ModelShards],
-    *,
-    number: int,
-) -> dict[str, ModelOutcome]:
-    """Ask models behind an address with `ask`, one after the other. This has the form of AskAll."""
-    return {one.name: ask(store=stores[one.name], attempt=number - 1)[0] for one in runners}
 
 
 def _add(outcome: ModelOutcome, done: ModelOutcome, *, times: int) -> None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.files import read_json, reading
+from strobe.core.parquet import numbers_of
 
 BoxFormat = Literal["auto", "xyxy", "xywh", "cxcywh"]
 """Corners, corner and size, or centre and size. `auto` assumes the file format's convention and checks it."""
@@ -157,7 +158,7 @@ def _rows(column: Any) -> Sequence[Any]:
         same = lengths is None or len(lengths.unique()) == 1
         flat = values.flatten()
         if same and len(values) and not values.null_count and not flat.null_count and pa.types.is_floating(flat.type):
-            return list(flat.to_numpy().reshape(len(values), -1))
+            return list(_array(flat).reshape(len(values), -1))
     return list(column.to_pylist())
 
 
@@ -338,7 +339,7 @@ def _numbers(table: Any, name: str) -> NDArray[np.float64]:
     column = table.column(name)
     if column.null_count:
         raise StrobeError(f"column {name} has empty values")
-    return np.asarray(column.to_numpy(), dtype=np.float64)
+    return np.asarray(_array(column), dtype=np.float64)
 
 
 def _flat(table: Any, name: str) -> NDArray[np.float64]:
@@ -346,4 +347,14 @@ def _flat(table: Any, name: str) -> NDArray[np.float64]:
     column = table.column(name).combine_chunks().flatten()
     while hasattr(column, "flatten") and str(column.type).startswith(("list", "fixed_size_list", "large_list")):
         column = column.flatten()
-    return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
+    return np.asarray(_array(column), dtype=np.float64)
+
+
+def _array(column: Any) -> NDArray[Any]:
+    """Return a column as an array. pyarrow converts only columns with gaps or without numbers; it imports pandas."""
+    import pyarrow as pa
+
+    if column.null_count or not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
+        whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        return np.asarray(whole.to_numpy(zero_copy_only=False))
+    return numbers_of(column)

@@ -93,7 +93,10 @@ class Origin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedDataset:
-    """A dataset whose tables the caller writes, and notes about the videos and frames that were left out."""
+    """A dataset whose tables the caller writes, and notes about the videos and frames that were left out.
+
+    Notes are printed. A count that dataset.json should record goes into `Origin.facts`.
+    """
 
     dataset: Dataset
     notes: tuple[str, ...] = ()

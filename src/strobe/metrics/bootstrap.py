@@ -116,7 +116,7 @@ class Bootstrap:
         return np.asarray(np.divide(top, bottom, out=np.full(top.shape, np.nan), where=bottom > 0))
 
     def mean(self, total: Floats, *, count: NDArray[Any] | None = None) -> Estimate:
-        """Return the mean of numbers in [0, 1].
+        """Return the mean of numbers in [0, 1]. For larger numbers, pass `ratio` and its draws to `estimate`.
 
         Each observation has `count` (N,) numbers, by default one, and `total` (N,) is their sum.
 

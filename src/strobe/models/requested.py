@@ -61,6 +61,22 @@ class RequestedModel:
         return (*provider.settings, "model_settings") if provider.model_settings else provider.settings
 
     @property
+    def known_settings(self) -> tuple[str, ...]:
+        """The settings that it takes; none if its name is wrong, which is reported when it is loaded."""
+        try:
+            return self.takes
+        except StrobeError:
+            return ()
+
+    def load_options(self, load: LoadOptions) -> LoadOptions:
+        """Return its own load options. Options for remote models do not apply to a model that does not take them."""
+        if (load.prompt, load.limits) != (None, None):
+            takes = self.known_settings
+            prompt, limits = load.prompt if "prompt" in takes else None, load.limits if "limits" in takes else None
+            load = replace(load, prompt=prompt, limits=limits)
+        return self.settings.applied(load)
+
+    @property
     def is_remote(self) -> bool:
         """Whether its name has an address, so that it is asked over a network."""
         if self.live is not None or self.is_brought or self.view is not None:

@@ -103,7 +103,10 @@ class Study:
         return ()
 
     def notes(self, view: View, task: Task) -> Sequence[str]:
-        """Return notes below a task's headline table in the terminal."""
+        """Return notes below a task's headline table in the terminal.
+
+        A run without labels has no such table; use `lines` there.
+        """
         return ()
 
     def lead(self, view: View, models: Mapping[str, ModelResult]) -> tuple[str, str] | None:

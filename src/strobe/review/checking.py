@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from strobe.review.pictures import FrameImages
 from strobe.review.places import TableLookup
 from strobe.review.plan import Claimed, ReviewTask, task_name
 from strobe.review.question import Deck
-from strobe.review.requests import CheckDecision
+from strobe.review.requests import AnswerBody, Opaque
 from strobe.review.store import Store
 from strobe.review.votes import ImportedAnswers, NameLookup, Turns, csv_rows, moment_of, seconds_of
 
@@ -33,6 +33,14 @@ MOST_FRAMES = 9
 """The number of frames of a set that people see, evenly spaced from its first to its last frame."""
 
 _COLUMNS = ("annotator", "set", "said", "seconds", "note", "at")
+
+
+class CheckDecision(AnswerBody):
+    """Whether a set shows one thing throughout, with one right answer."""
+
+    answer_id: Opaque
+    stage: Literal["check"]
+    said: Literal["one", "changed", "several", "unsure"]
 
 
 class CheckQuestion(SingleImageQuestion):

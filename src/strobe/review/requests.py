@@ -91,14 +91,6 @@ class NameDecision(AnswerBody):
     label: ShortText = ""
 
 
-class CheckDecision(AnswerBody):
-    """Whether a set shows one thing throughout, with one right answer."""
-
-    answer_id: Opaque
-    stage: Literal["check"]
-    said: Literal["one", "changed", "several", "unsure"]
-
-
 class BoxDecision(AnswerBody):
     """The box of an object in pixels, or why the image is discarded."""
 

@@ -61,6 +61,11 @@ class ImportOptions:
                 self.file(origin, place)
                 facts[name] = image_size_and_hash(place)
                 advance(1)
+        if unreadable := [name for name, (_, size) in facts.items() if size == (0, 0)]:
+            self.progress.note(
+                f"{len(unreadable)} of {len(names)} images cannot be read, first {printable(unreadable[0])}; they stay "
+                "in the dataset, and models leave them without an answer"
+            )
         return facts
 
     def file(self, origin: Path, place: Path) -> None:

@@ -13,7 +13,7 @@ from strobe.core.locks import writes
 from strobe.core.ports import Progress
 from strobe.core.records import ModelSpec
 from strobe.core.tasks import Task
-from strobe.engine.outcomes import PredictOutcome
+from strobe.engine.engine import PredictOutcome
 from strobe.engine.prediction import PredictOptions, run_requested
 from strobe.formats.bring import bring
 from strobe.models.grammar import BoxesView

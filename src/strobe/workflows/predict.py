@@ -5,7 +5,7 @@ from pathlib import Path
 
 from strobe.core.dataset import Dataset
 from strobe.core.ports import FrameSource, Progress
-from strobe.engine.outcomes import PredictOutcome
+from strobe.engine.engine import PredictOutcome
 from strobe.engine.prediction import PredictOptions, run_requested
 from strobe.formats.bring import FileOptions, bring
 from strobe.models.requested import RequestedModel, requested_models

@@ -1,6 +1,6 @@
 """The review commands: serve the page, show its progress, write its result to the dataset, import answers.
 
-Each command is about one question (`ask`): pairs, name or box. All questions share one store.
+Each command is about one question (`ask`): pairs, name, box or check. All questions share one store.
 """
 
 import hashlib

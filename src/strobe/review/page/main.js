@@ -1,5 +1,5 @@
 // The review page: one card at a time, with a key for every action. Each kind of question has its own module (pairs.js,
-// name.js, box.js). Login, queue, outbox and undo are shared by all of them.
+// name.js, box.js, check.js). Login, queue, outbox and undo are shared by all of them.
 
 import { $, get, newId, post } from "./api.js";
 import { Clock } from "./clock.js";

@@ -8,7 +8,7 @@ from strobe.report.style import WRONG
 from strobe.report.view import View
 from strobe.report.wording import is_known, percent, value_of
 from strobe.studies.noise.records import NoiseScore
-from strobe.studies.noise.words import noise_of, noise_sentence
+from strobe.studies.noise.words import noise_sentence
 
 MOST_MODELS = 24
 
@@ -16,7 +16,7 @@ MOST_MODELS = 24
 @question("noise", "How much flicker is the model's own noise?")
 def noise(view: View) -> Answer:
     """Return noise and flips of each model, the model with the least noise first."""
-    found = dict(sorted(noise_of(view).items(), key=lambda pair: (value_of(pair[1].noise), pair[0])))
+    found = dict(sorted(view.results.noise.items(), key=lambda pair: (value_of(pair[1].noise), pair[0])))
     if not found:
         return Missing("no model was asked several times about a frame.")
     shown = dict(list(found.items())[:MOST_MODELS])

@@ -17,7 +17,7 @@ from strobe.studies.noise import figures
 from strobe.studies.noise.records import NoiseScore
 from strobe.studies.noise.score import noise_score, repeated_answers
 from strobe.studies.noise.tables import TABLES
-from strobe.studies.noise.words import TERMS, intro, noise_lines, noise_of
+from strobe.studies.noise.words import TERMS, intro, noise_lines
 from strobe.studies.unlabelled.records import FlickerResults
 from strobe.studies.unlabelled.score import no_flicker, without_cuts
 
@@ -31,10 +31,7 @@ class Noise(Study):
     tables = TABLES
     drawings = FIGURES
     needs_to_score = ("is_repeated",)
-
-    def applies(self, view: View) -> bool:
-        """Return whether some model was asked several times."""
-        return bool(noise_of(view))
+    needs_to_show = ("results.noise",)
 
     def collector(self, scoring: Scoring) -> Collector:
         """Return the noise floor of the models that were asked several times."""

@@ -4,8 +4,7 @@ from collections.abc import Callable, Mapping
 
 from strobe.report.tables import as_row
 from strobe.report.view import Table, View
-from strobe.studies.noise.words import noise_of
 
 TABLES: Mapping[str, Callable[[View], Table]] = {
-    "noise": lambda view: [{"model": name, **as_row(one)} for name, one in noise_of(view).items()],
+    "noise": lambda view: [{"model": name, **as_row(one)} for name, one in view.results.noise.items()],
 }

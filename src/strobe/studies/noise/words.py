@@ -12,20 +12,9 @@ TERMS = (
 )
 
 
-def noise_of(view: View) -> dict[str, NoiseScore]:
-    """Return the noise floor of every model that was asked several times, with labels or without."""
-    results = view.results
-    found = {name: one.noise for name, one in results.models.items() if one.noise is not None}
-    if results.flicker is not None:
-        known = {name: one.noise for name, one in results.flicker.models.items()}
-        known |= {name: one.noise for name, one in (results.flicker.detectors or {}).items()}
-        found = {name: one for name, one in known.items() if one is not None} | found
-    return found
-
-
 def intro(view: View) -> str:
     """Return what was measured, in two or three sentences."""
-    most = max(one.repeat for one in noise_of(view).values())
+    most = max(one.repeat for one in view.results.noise.values())
     boxes = " A detector's answer is the class of its most confident box." if _has_detectors(view) else ""
     return (
         f"Each frame was asked {most} times. A model that changes its answer on the same frame is guessing, not "
@@ -34,7 +23,7 @@ def intro(view: View) -> str:
 
 
 def _has_detectors(view: View) -> bool:
-    found, flicker = noise_of(view), view.results.flicker
+    found, flicker = view.results.noise, view.results.flicker
     return any(name in view.detectors or (flicker and name in (flicker.detectors or ())) for name in found)
 
 
@@ -62,7 +51,7 @@ def noise_sentence(name: str, one: NoiseScore) -> str:
 
 def noise_lines(view: View, *, on_page: bool = False) -> list[Lines]:
     """Return the table: one row per model, and a sentence for each. On the page, a figure has the only sentence."""
-    found = noise_of(view)
+    found = view.results.noise
     if not found:
         return []
     columns = ["model", "answers", "noise", "flips", "beyond_noise", "p", "changed_frames"]
