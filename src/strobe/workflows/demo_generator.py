@@ -62,7 +62,7 @@ def demo_autoencoder(
     progress: Progress,
     *,
     images: int = 12,
-    photos: int = 120,
+    photos: int = 60,
     steps: int | None = None,
     granularity: tuple[str, ...] = (),
     device: str = "auto",
