@@ -29,7 +29,7 @@ from strobe.generator.layered import TorchGenerator
 from strobe.generator.networks import NETWORKS, LayeredNet
 from strobe.models.options import LoadOptions
 from strobe.models.registry import load_model
-from strobe.vary.changing import ChangeableGenerator, drawn_latents, places_of, scales
+from strobe.vary.changing import ChangeableGenerator, drawn_latents, places_of, scale_latents, scales
 from strobe.vary.generator_search import OCTAVES, GeneratorSearchOptions, levels_of, search_changes
 from strobe.vary.pgd import wrong_by
 from strobe.workflows.generators import load_generator
@@ -115,7 +115,7 @@ def plain(scores: Any, changing: ChangeableGenerator, latent: Any, label: int, c
 def measured(args: argparse.Namespace, device: str) -> Iterator[dict[str, Any]]:
     generator, model, random = loaded(args, device)
     spec = generator.spec
-    scale = scales(generator, images=64, seed=0, batch=32)
+    scale = scales(generator, scale_latents(spec, images=64, seed=0), batch=32)
     names = [str(number) for number in range(args.images)]
     latents, classes = drawn_latents(spec, 0, names), [number % len(spec.label_space) for number in range(args.images)]
     batch = min(args.images, args.batch if device != "cpu" else args.cpu_batch)

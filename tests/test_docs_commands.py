@@ -51,6 +51,7 @@ SMALL = {
     "strobe vary attack": "--steps 1 --image-size 32 --restarts 1",
     "strobe vary corruption": "--severity 3 --workers 1",
     "strobe train finetune": "--from-scratch --set steps=1 --set batch=4 --image-size 32 --threads 1 --evaluations 1",
+    "strobe train autoencoder": "--set steps=1 --set batch=4 --image-size 32 --threads 1 --evaluations 1",
     "strobe train pmk": "--set batch=4 --image-size 32 --threads 1 --evaluations 1",
 }
 """What is added to commands that begin so; of several the longest."""

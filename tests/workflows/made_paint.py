@@ -96,6 +96,11 @@ def large(options):
     return made(options, 1.0, side=12)
 
 
+def bent(options):
+    """Like `other`, with a larger input."""
+    return made(options, 4.0, side=12)
+
+
 def some(options):
     return made(options, 1.0, names=("red", "green", "black"))
 

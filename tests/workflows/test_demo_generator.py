@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from strobe.cli.demo import command
 from strobe.core.ports import Silent
-from strobe.workflows.demo_generator import demo_generator
+from strobe.workflows.demo_generator import demo_autoencoder, demo_generator
 
 
 class Told(Silent):
@@ -37,6 +37,23 @@ def test_the_demo_ends_in_a_report_and_resumes(tmp_path: Path) -> None:
     again = demo_generator(tmp_path, told, **made)
     assert not [name for name in told.tasks if name.startswith(("search", "predict", "latents"))]
     assert again.results.searches == found.results.searches
+
+
+def test_the_demo_of_photos_reports_reconstruction_first(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    found = demo_autoencoder(
+        tmp_path, Silent(), images=2, photos=24, steps=8, granularity=("fine", "pixel"), device="cpu"
+    )
+    assert found.failed == ()
+    assert set(found.results.models) == {"standard", "robust", "judge"}
+    for model in found.results.models.values():
+        first = model.variants[0]
+        assert first.variant == "photo"
+        assert first.acc_orig.n == first.levels[0].at.n >= 2
+        assert first.levels[0].at.value > 0.9, "on photos"
+    html = found.report.read_text(encoding="utf-8")
+    assert html.index("What does reconstruction alone do?") < html.index('id="strips-data"')
+    assert {one.target for one in found.results.searches} == {"standard", "robust"}
 
 
 def test_two_kinds_of_demo_at_once_are_refused() -> None:

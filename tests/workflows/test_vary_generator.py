@@ -400,7 +400,6 @@ def test_a_search_nobody_can_mean_is_one_line(file: Path, tmp_path: Path, wanted
 @pytest.mark.parametrize(
     ("generator", "net", "said"),
     [
-        ("paint", "large", "its input is 12x12, the generator's images are 8x8"),
         (
             "paint",
             "some",

@@ -38,6 +38,11 @@ def default_folder(kind: str = "") -> Path:
     "--generator", is_flag=True, help="Instead, search for coarse to fine changes that two classifiers get wrong."
 )
 @click.option(
+    "--autoencoder",
+    is_flag=True,
+    help="Instead, do the same with an autoencoder of photos. It first reports what reconstruction alone does.",
+)
+@click.option(
     "--background",
     is_flag=True,
     help="Instead, test how much classifiers rely on the background: two on rendered images, then others on photos.",
@@ -63,6 +68,7 @@ def command(
     detection: bool,
     training: bool,
     generator: bool,
+    autoencoder: bool,
     background: bool,
     size: str,
     seeds: int,
@@ -75,7 +81,13 @@ def command(
     demos, only --background downloads anything: the photos, and a segmenter of 4.6 MB. Running the same command again
     does only the missing work.
     """
-    selected = {"detection": detection, "training": training, "generator": generator, "background": background}
+    selected = {
+        "detection": detection,
+        "training": training,
+        "generator": generator,
+        "autoencoder": autoencoder,
+        "background": background,
+    }
     kinds = [name for name, on in selected.items() if on]
     if len(kinds) > 1:
         raise click.UsageError(f"{' and '.join(f'--{name}' for name in kinds)} select different demos; choose one")
@@ -98,6 +110,10 @@ def command(
         from strobe.workflows.demo_generator import demo_generator
 
         evaluation = demo_generator(out, bar)
+    elif autoencoder:
+        from strobe.workflows.demo_generator import demo_autoencoder
+
+        evaluation = demo_autoencoder(out, bar)
     elif training:
         from strobe.workflows.demo_training import demo_training
 

@@ -1,4 +1,4 @@
-"""`strobe train`: train a classifier, detector or generator by a recipe."""
+"""`strobe train`: train a classifier, detector, generator or autoencoder by a recipe."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -101,7 +101,7 @@ def command(
     chosen, bar = find(recipe, changes=settings, model=model), progress(quiet=quiet or as_json)
     held = None if held_out is None else Material.of(held_out)
     labelled = None if anchors is None else Material.of(anchors)
-    if labelled is not None and chosen.trains in ("detector", "gan"):
+    if labelled is not None and chosen.trains in ("detector", "gan", "autoencoder"):
         raise click.UsageError("--anchors is for the recipe agreement")
     if chosen.trains == "detector":
         from strobe.workflows.train_detector import train_detector
@@ -114,6 +114,10 @@ def command(
         from strobe.workflows.train_gan import train_gan
 
         done = train_gan(chosen, Material.of(dataset), model, out, train_options, bar, held_out=held)
+    elif chosen.trains == "autoencoder":
+        from strobe.workflows.train_autoencoder import train_autoencoder
+
+        done = train_autoencoder(chosen, Material.of(dataset), model, out, train_options, bar, held_out=held)
     else:
         done = train(chosen, Material.of(dataset), model, out, train_options, bar, held_out=held, anchors=labelled)
     if as_json:
@@ -126,6 +130,8 @@ def command(
         summary = (
             f"the discriminator classifies {first:.1%} of its samples and {second:.1%} of held-out images correctly"
         )
+    elif chosen.trains == "autoencoder":
+        summary = f"reconstructions explain {done.history[-1].figures[0]:.1%} of the variance of held-out images"
     else:
         names = ("map_orig", "map_pmk") if chosen.trains == "detector" else tuple(scores)
         told = zip(names, scores.values(), strict=True)

@@ -272,7 +272,13 @@ _changes = options(
     "--generator",
     required=True,
     metavar="G",
-    help="strobe-gan, strobe-gan-mnist (optionally with your own @weights), biggan:NAME, py:FILE.py:FACTORY.",
+    help="strobe-gan, strobe-gan-mnist (optionally with your own @weights), biggan:NAME, py:FILE.py:FACTORY. With "
+    "--photos: diffusers:FOLDER.",
+)
+@click.option(
+    "--photos",
+    type=folder(),
+    help="A dataset whose photos an autoencoder reconstructs and changes. They keep their labels.",
 )
 @model_option
 @_changes
@@ -281,19 +287,21 @@ _changes = options(
 @quiet_option
 @json_option
 def generator(
-    dst: Path, generator: str, models: tuple[str, ...], search_options: "VaryGeneratorOptions", load: "LoadOptions",
-    engine: "ExecutorOptions", quiet: bool, as_json: bool,
+    dst: Path, generator: str, photos: Path | None, models: tuple[str, ...], search_options: "VaryGeneratorOptions",
+    load: "LoadOptions", engine: "ExecutorOptions", quiet: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Find the smallest changes of a generator's activations that make models err. DST becomes a dataset of findings.
 
-    The generator draws images that every model gets right. For each granularity, the search minimises the change of
-    the neurons, measured in their standard deviations. A finding counts only if the model gets the stored image wrong.
-    Searches that find nothing are recorded, too. Running the same command again does only the missing work.
+    The generator draws images that every model gets right. An autoencoder reconstructs --photos instead, and the
+    command first prints how often each model is right on photos and on reconstructions. For each granularity, the
+    search minimises the change of the neurons, measured in their standard deviations. A finding counts only if the
+    model gets the stored image wrong. Searches that find nothing are recorded, too. Running the same command again does
+    only the missing work.
     """
     from strobe.workflows.vary_generator import vary_generator
 
     say = progress(quiet=quiet or as_json)
-    done = vary_generator(dst, generator, models, search_options, load=load, progress=say, engine=engine)
+    done = vary_generator(dst, generator, models, search_options, photos=photos, load=load, progress=say, engine=engine)
     _print_searches(dst, done, "searches", "magnitude", as_json=as_json)
 
 

@@ -36,7 +36,8 @@ class GeneratorSpec:
 
     `weights` is the digest of its weights. `settings` is plain JSON and holds settings such as the truncation. Latents
     are drawn from N(0, `spread`²), truncated at ± `cut` standard deviations if given. `steps` lead from the latent to
-    the image; only the last one returns pixels.
+    the image; only the last one returns pixels. An autoencoder `encodes` photos: nothing is drawn, and the classes are
+    those of the photos.
     """
 
     name: str
@@ -50,6 +51,7 @@ class GeneratorSpec:
     cut: float | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     batch_size: int = 32
+    encodes: bool = False
 
     def __post_init__(self) -> None:
         expect(bool(self.name), "GeneratorSpec.name", "not empty", self.name)

@@ -84,7 +84,8 @@ class EncodedClassifier(Protocol):
 class Differentiable(Model, Protocol):
     """A classifier whose scores have gradients with respect to its input pixels, as attacks and searches need.
 
-    The pixels are the model's own input before normalisation, so they are neither resized nor cropped.
+    The pixels are the model's own input before normalisation. They are not cropped, and resized only if they have
+    another size.
     """
 
     @property
@@ -97,8 +98,8 @@ class Differentiable(Model, Protocol):
     def input_scores(self, pixels: Any) -> Any:
         """Return scores (N, C), float32, of a torch tensor (N, 3, H, W) of RGB in [0, 1] on the model's device.
 
-        For 8-bit pixels divided by 255, the scores equal the scores of `forward`. Gradients flow from the scores to the
-        pixels only.
+        For 8-bit pixels divided by 255, the scores equal the scores of `forward`. Pixels of another size than
+        `input_hw` are resized as `prepare_input` resizes images. Gradients flow from the scores to the pixels only.
         """
 
 
@@ -130,6 +131,14 @@ class LayeredGenerator(Protocol):
         The last step returns pixels, (N, 3, H, W) RGB or (N, 1, H, W) grey; the image is their values clipped to [0,
         1]. Gradients flow from the output to the activation and to the latents in the condition.
         """
+
+
+@runtime_checkable
+class Autoencoder(LayeredGenerator, Protocol):
+    """A generator whose latents are encoded photos. Its spec says that it `encodes`."""
+
+    def encode(self, pixels: Any) -> Any:
+        """Return the latents (N, latent_size) of RGB pixels (N, 3, H, W) in [0, 1], with the size of its images."""
 
 
 @runtime_checkable

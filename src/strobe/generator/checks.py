@@ -5,7 +5,10 @@ from typing import Any
 from strobe.core.errors import ModelFailed, out_of_memory, printable
 from strobe.core.generators import GeneratorSpec
 from strobe.core.late import require
-from strobe.core.ports import LayeredGenerator
+from strobe.core.ports import Autoencoder, LayeredGenerator
+
+_LARGEST = 1e9
+"""The largest accepted activation. Trained generators stay far below it. BigGAN with random weights exceeds it."""
 
 
 def checked_generator(generator: Any) -> LayeredGenerator:
@@ -36,11 +39,19 @@ def checked_generator(generator: Any) -> LayeredGenerator:
                     raise ModelFailed(f"{name}: {where} returned {activation.dtype}, expected torch.float32")
                 if not bool(torch.isfinite(activation).all()):
                     raise ModelFailed(f"{name}: {where} returned values that are not finite; are its weights damaged?")
+                if (most := float(activation.detach().abs().max())) > _LARGEST:
+                    raise ModelFailed(
+                        f"{name}: {where} returned values of up to {most:.0e}; its weights seem to be random or "
+                        "damaged; load trained weights"
+                    )
             if shape[1:] not in ((3, *spec.image_hw), (1, *spec.image_hw)):
                 expected = f"(2, 3, {spec.image_hw[0]}, {spec.image_hw[1]})"
                 raise ModelFailed(
                     f"{name}: {where} returned shape {shape}, expected {expected}, or one channel if grey"
                 )
+            if isinstance(generator, Autoencoder):
+                where = "encode"
+                _check_encode(generator, name)
             where = "the backward pass"
             (slope,) = torch.autograd.grad(activation.sum(), start)
     except ModelFailed:
@@ -53,3 +64,14 @@ def checked_generator(generator: Any) -> LayeredGenerator:
     if not bool(torch.isfinite(slope).all()):
         raise ModelFailed(f"{name}: its gradients are not finite")
     return generator
+
+
+def _check_encode(generator: Autoencoder, name: str) -> None:
+    """Raise ModelFailed unless two grey photos become two finite latents."""
+    torch, spec = require("torch", what="a generator", extra="models"), generator.spec
+    with torch.no_grad():
+        latents = generator.encode(torch.full((2, 3, *spec.image_hw), 0.5, device=generator.device))
+    if tuple(latents.shape) != (2, spec.latent_size):
+        raise ModelFailed(f"{name}: encode returned shape {tuple(latents.shape)}, expected (2, {spec.latent_size})")
+    if not bool(torch.isfinite(latents).all()):
+        raise ModelFailed(f"{name}: encode returned values that are not finite; are its weights damaged?")

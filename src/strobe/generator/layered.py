@@ -47,6 +47,27 @@ class TorchGenerator:
         return self._calls[step](activation, condition)
 
 
+class TorchAutoencoder(TorchGenerator):
+    """A generator whose latents are encoded photos."""
+
+    def __init__(
+        self,
+        module: Any,
+        calls: Sequence[Callable[[Any, Any], Any]],
+        *,
+        spec: GeneratorSpec,
+        device: str,
+        encode: Callable[[Any], Any],
+        condition: Condition | None = None,
+    ) -> None:
+        super().__init__(module, calls, spec=spec, device=device, condition=condition)
+        self._encode = encode
+
+    def encode(self, pixels: Any) -> Any:
+        """Return the latents (N, latent_size) of RGB pixels (N, 3, H, W) in [0, 1]."""
+        return self._encode(pixels)
+
+
 def layered(
     module: Any,
     steps: Sequence[Step],

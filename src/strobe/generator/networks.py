@@ -66,17 +66,17 @@ class NetFacts:
         """Return the steps in order. The first takes the latent, the last makes the image."""
         sides = [self.first_side * 2**place for place in range(len(self.widths))]
         facts = [
-            StepFacts(name=f"{side}x{side}", granularity=_granularity(place, len(sides)), shape=(width, side, side))
+            StepFacts(name=f"{side}x{side}", granularity=granularity_of(place, len(sides)), shape=(width, side, side))
             for place, (width, side) in enumerate(zip(self.widths, sides, strict=True))
         ]
         last = (self.channels, self.side, self.side)
         return (*facts, StepFacts(name="pixels", granularity="pixel", shape=last))
 
 
-def _granularity(place: int, count: int) -> Granularity:
+def granularity_of(place: int, count: int) -> Granularity:
     """Return the granularity of a step. The steps before the last are divided into thirds: coarse, middle and fine.
 
-    >>> [_granularity(place, 5) for place in range(5)], [_granularity(place, 3) for place in range(3)]
+    >>> [granularity_of(place, 5) for place in range(5)], [granularity_of(place, 3) for place in range(3)]
     (['coarse', 'coarse', 'middle', 'middle', 'fine'], ['coarse', 'middle', 'fine'])
     """
     names: tuple[Granularity, ...] = ("coarse", "middle", "fine")

@@ -1,10 +1,14 @@
-"""strobe-gan and strobe-gan-mnist as LayeredGenerators."""
+"""strobe-gan, strobe-gan-mnist and strobe-ae as LayeredGenerators."""
 
+import math
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from strobe.core.generators import GeneratorSpec, GeneratorStep
-from strobe.generator.layered import TorchGenerator
-from strobe.generator.weights import read_network
+from strobe.core.labels import LabelSpace
+from strobe.generator.layered import TorchAutoencoder, TorchGenerator
+from strobe.generator.weights import read_autoencoder, read_network
 
 
 def load(name: str, file: Path, *, device: str) -> TorchGenerator:
@@ -29,3 +33,32 @@ def load(name: str, file: Path, *, device: str) -> TorchGenerator:
         device=device,
         condition=lambda _, classes: network.condition(classes),
     )
+
+
+def load_autoencoder(name: str, file: Path, *, classes: LabelSpace, device: str) -> TorchAutoencoder:
+    """Load the autoencoder in the file for photos of these classes, ready to run."""
+    network, digest = read_autoencoder(file)
+    about = network.about
+    shape = (-1, *about.latent_shape)
+    spec = GeneratorSpec(
+        name=name,
+        provider="strobe-ae",
+        label_space=classes,
+        weights=digest,
+        latent_size=math.prod(about.latent_shape),
+        image_hw=(about.side, about.side),
+        settings={"kind": about.kind},
+        steps=tuple(GeneratorStep(name=step.name, granularity=step.granularity) for step in about.steps),
+        batch_size=32 if device == "cpu" else 256,
+        encodes=True,
+    )
+    first, *others = network.steps
+    calls = [lambda z, _: first(z.view(shape)), *(_plain(step) for step in others)]
+    return TorchAutoencoder(
+        network, calls, spec=spec, device=device, encode=lambda pixels: network.encode(pixels).flatten(1)
+    )
+
+
+def _plain(step: Any) -> Callable[[Any, Any], Any]:
+    """Return a step that ignores the class."""
+    return lambda activation, _: step(activation)

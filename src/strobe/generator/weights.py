@@ -13,6 +13,7 @@ from strobe.core.errors import InvalidFile, StrobeError, expect, printable
 from strobe.core.files import write_bytes
 from strobe.core.labels import LabelSpace
 from strobe.core.late import require
+from strobe.generator.auto_net import AutoFacts, AutoNet
 from strobe.generator.networks import LayeredNet, NetFacts
 
 _KEY = "strobe"
@@ -34,27 +35,59 @@ def shipped_file(name: str) -> Path:
 
 def write_network(path: Path, network: LayeredNet, label_space: LabelSpace, *, training: Mapping[str, Any]) -> None:
     """Write a network atomically."""
-    library = require("safetensors.torch", what="writing safetensors", extra="models")
     expect(len(label_space) == network.about.classes, "classes", f"{network.about.classes}", len(label_space))
-    told = {"label_space": label_space.to_json(), "generator": encode(network.about), "training": dict(training)}
-    # Written here, because the library's writer raises its own exception class on a full disk.
-    write_bytes(path, library.save(_halved(network), metadata={_KEY: json.dumps(told, sort_keys=True)}))
+    facts = {"label_space": label_space.to_json(), "generator": encode(network.about), "training": dict(training)}
+    _write(path, network, facts)
 
 
 def read_network(path: Path) -> LoadedNet:
     """Load a network that `write_network` wrote. Raises InvalidFile, with the reason, for anything else."""
+    text, state = _read(path)
+    facts, label_space = _told(path, text)
+    network = _loaded(path, LayeredNet(facts), state)
+    return LoadedNet(network=network, label_space=label_space, digest=digest_of(network))
+
+
+def write_autoencoder(path: Path, network: AutoNet, *, training: Mapping[str, Any]) -> None:
+    """Write an autoencoder atomically."""
+    _write(path, network, {"autoencoder": encode(network.about), "training": dict(training)})
+
+
+def read_autoencoder(path: Path) -> tuple[AutoNet, str]:
+    """Load what `write_autoencoder` wrote, with the digest of its weights. Raises InvalidFile for anything else."""
+    text, state = _read(path)
+    try:
+        facts = decode(AutoFacts, json.loads(text or "{}")["autoencoder"], where="autoencoder")
+    except KeyError as error:
+        raise InvalidFile(path, "not an autoencoder that strobe wrote: its header does not describe one") from error
+    except (ValueError, TypeError, AttributeError, RecursionError, StrobeError) as error:
+        raise InvalidFile(path, f"its header is damaged ({printable(error, limit=100)})") from error
+    network = _loaded(path, AutoNet(facts), state)
+    return network, digest_of(network)
+
+
+def _write(path: Path, network: Any, facts: Mapping[str, Any]) -> None:
+    library = require("safetensors.torch", what="writing safetensors", extra="models")
+    # Written here, because the library's writer raises its own exception class on a full disk.
+    write_bytes(path, library.save(_halved(network), metadata={_KEY: json.dumps(facts, sort_keys=True)}))
+
+
+def _read(path: Path) -> tuple[str | None, dict[str, Any]]:
+    """Return the header and the tensors of a file."""
     library = require("safetensors", what="reading safetensors", extra="models")
     if not path.is_file():
         raise InvalidFile(path, "it is a folder" if path.is_dir() else "no such file", hint="name a weights file")
     try:
         with library.safe_open(str(path), framework="pt") as file:
             text = (file.metadata() or {}).get(_KEY)
-            state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
+            return text, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
     except Exception as error:  # safetensors raises its own exception class
         problem = f"not a safetensors file ({printable(error, limit=120)})"
         raise InvalidFile(path, problem, hint="is it truncated?") from error
-    facts, label_space = _told(path, text)
-    network = LayeredNet(facts)
+
+
+def _loaded(path: Path, network: Any, state: Mapping[str, Any]) -> Any:
+    """Return the network with these weights, ready to run."""
     try:
         mismatch = network.load_state_dict(state, strict=False)
     except RuntimeError as error:
@@ -63,11 +96,10 @@ def read_network(path: Path) -> LoadedNet:
     if missing or mismatch.unexpected_keys:
         first = printable([*missing, *mismatch.unexpected_keys][0])
         raise InvalidFile(path, f"its weights do not match its header (first {first})")
-    network.eval().requires_grad_(False)
-    return LoadedNet(network=network, label_space=label_space, digest=digest_of(network))
+    return network.eval().requires_grad_(False)
 
 
-def digest_of(network: LayeredNet) -> str:
+def digest_of(network: LayeredNet | AutoNet) -> str:
     """Return the sha256 of a network's parameters and of its weights as stored."""
     torch = require("torch", what="a generator", extra="models")
     hasher = hashlib.sha256(json.dumps(encode(network.about), sort_keys=True).encode())
@@ -77,7 +109,7 @@ def digest_of(network: LayeredNet) -> str:
     return hasher.hexdigest()
 
 
-def _halved(network: LayeredNet) -> dict[str, Any]:
+def _halved(network: LayeredNet | AutoNet) -> dict[str, Any]:
     state = network.state_dict()
     return {
         name: tensor.detach().half().cpu().contiguous()

@@ -13,11 +13,11 @@ def _way_out() -> str:
     return f"choose a torch classifier ({', '.join(['bundled', *named])})"
 
 
-def with_gradients(model: Model) -> Differentiable:
+def with_gradients(model: Model, *, image_hw: tuple[int, int] | None = None) -> Differentiable:
     """Test on one grey image that the model's scores are differentiable in the pixels, and return the model.
 
-    Raises ModelFailed for other models: an ONNX file, a detector, a numpy function, a program exported without
-    gradients.
+    `image_hw` is the size of the images. By default, it is the size of the model's input. Raises ModelFailed for other
+    models: an ONNX file, a detector, a numpy function, a program exported without gradients.
     """
     name = printable(model.spec.name)
     if not isinstance(model, Differentiable):
@@ -29,9 +29,12 @@ def with_gradients(model: Model) -> Differentiable:
             "of the transform"
         )
     torch = require("torch", what="gradients", extra="models")
-    grey = torch.full((1, 3, *model.input_hw), 0.5, device=model.device, requires_grad=True)
+    size_hw = image_hw or model.input_hw
+    grey = torch.full((1, 3, *size_hw), 0.5, device=model.device, requires_grad=True)
     try:
         (gradient,) = torch.autograd.grad(model.input_scores(grey).sum(), grey)
+    except ModelFailed as error:
+        raise error if size_hw == model.input_hw else ModelFailed(f"{name}: {error}") from error
     except RuntimeError as error:  # raised if no operation between the pixels and the scores has a gradient
         reason = printable(str(error).splitlines()[0], limit=120)
         raise ModelFailed(f"{name}: this model has no gradients ({reason}); {_way_out()}") from error

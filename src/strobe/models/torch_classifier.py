@@ -22,6 +22,7 @@ from strobe.models.exact_resize import ExactResize, SentPlan
 from strobe.models.options import LoadOptions, ModelName, TorchSetup, default_batch, torch_setup
 from strobe.models.plan import ImagePlan
 from strobe.models.runtimes import in_onnxruntime
+from strobe.models.soft_resize import SoftResize
 from strobe.models.weights import digest_of_state
 
 
@@ -67,6 +68,7 @@ class TorchClassifier:
         self._turn, self._preparing_turn = threading.Lock(), threading.Lock()
         self._full = 0  # smaller batches are padded, because a compiled network accepts one size
         self._recorded: Recorded | None = None
+        self._soft: dict[tuple[int, ...], SoftResize] = {}
         self.lanes = cpu_lanes() if setup.device == "cpu" else 2 if self._cuda else 1
         keep_freed_memory(one_arena=setup.device == "cpu")
 
@@ -233,8 +235,15 @@ class TorchClassifier:
         return np.ascontiguousarray(prepared[:, :, ::-1] if plan.channels == "bgr" else prepared)
 
     def input_scores(self, pixels: Any) -> Any:
-        """Return scores (N, C) for RGB pixels (N, 3, H, W) in [0, 1] on the device, differentiable in the pixels."""
-        plan = self._known_input()
+        """Return scores (N, C) for RGB pixels (N, 3, H, W) in [0, 1] on the device, differentiable in the pixels.
+
+        Pixels of another size than the input are resized first.
+        """
+        plan, size_hw = self._known_input(), tuple(pixels.shape[2:])
+        if size_hw != plan.size_hw:
+            if size_hw not in self._soft:
+                self._soft[size_hw] = SoftResize(plan, size_hw, device=self._setup.device)
+            pixels = self._soft[size_hw](pixels)
         if plan.channels == "bgr":
             pixels = pixels.flip(1)
         if plan.divide != 255.0:

@@ -32,7 +32,8 @@ class Point:
 
     The figures are `acc_orig` and `acc_pmk` for a classifier, and `map_orig` and `map_pmk` for a detector. A training
     without labels has `flicker`, and the accuracies only if some held-out sets have labels. For a generator, they are
-    the shares of its samples and of held-out images that the discriminator classifies correctly. For a loss over sets,
+    the shares of its samples and of held-out images that the discriminator classifies correctly. For an autoencoder,
+    `explained` is the share of the variance of held-out images that reconstructions explain. For a loss over sets,
     `largest_loss` is the mean of each set's largest member loss, with the network in eval mode. `loss` is the minimised
     loss, in train mode.
     """
@@ -50,6 +51,7 @@ class Point:
     held_out_named: float | None = field(default=None, metadata=LEFT_OUT)
     largest_loss: float | None = field(default=None, metadata=LEFT_OUT)
     flicker: float | None = field(default=None, metadata=LEFT_OUT)
+    explained: float | None = field(default=None, metadata=LEFT_OUT)
 
     @property
     def named(self) -> dict[str, float]:
@@ -65,7 +67,7 @@ class Point:
         return tuple(self.named.values())
 
 
-FIGURES = ("map_orig", "map_pmk", "samples_named", "held_out_named", "acc_orig", "acc_pmk", "flicker")
+FIGURES = ("map_orig", "map_pmk", "samples_named", "held_out_named", "acc_orig", "acc_pmk", "flicker", "explained")
 """The possible names of a point's figures."""
 
 

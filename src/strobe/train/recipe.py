@@ -33,9 +33,9 @@ class Recipe:
 
     `corruption` is applied to a share `corrupted` of the images, at a severity sampled from `severities`. If `eps` (a
     share of the pixel range) is above 0, an attack of `attack_steps` steps changes each image by up to `eps` in the
-    norm `norm` (linf or l2). `trains`: the whole network, its `head` on cached features, a `detector`, or an image
-    generator (`gan`). The generator's discriminator is `width` wide, and the classification part of its loss has the
-    weight `naming`.
+    norm `norm` (linf or l2). `trains`: the whole network, its `head` on cached features, a `detector`, an
+    `autoencoder`, or an image generator (`gan`). The generator's discriminator is `width` wide, and the classification
+    part of its loss has the weight `naming`.
 
     `crop` is the maximum shift of the window, as a share of the side. If `crop_area` is above 0, images are instead
     random resized crops that show at least this share of the area. `warm_up` is a share of all steps. `ema` is the
@@ -50,7 +50,7 @@ class Recipe:
 
     name: str
     about: str = ""
-    trains: Literal["all", "head", "detector", "gan"] = "all"
+    trains: Literal["all", "head", "detector", "gan", "autoencoder"] = "all"
     frames: Literal["anchor", "any", "all"] = "all"
     loss: Literal["average", "worst", "mixed", "consistency", "agreement"] = "average"
     multi_label: bool = False
@@ -144,7 +144,8 @@ class Recipe:
         for key in ("backbone", "norms", "trainable_layers", "head", "pyramid"):
             free = self.trains == "detector" or getattr(self, key) == _LATER[key]
             expect(free, key, "unset, unless a detector is trained", getattr(self, key))
-        expect(not (adversaries and self.takes_sets), "loss", "average for a gan", self.loss)
+        makes_images = adversaries or self.trains == "autoencoder"
+        expect(not (makes_images and self.takes_sets), "loss", "average for a gan or an autoencoder", self.loss)
         expect(not adversaries or self.ema > 0, "ema", "above 0 for a gan", self.ema)
         shared = self.loss in ("mixed", "agreement")
         expect(not shared or self.worst_weight <= 1, "worst_weight", "0 to 1", self.worst_weight)

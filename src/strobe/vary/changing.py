@@ -64,13 +64,17 @@ def drawn_latents(spec: GeneratorSpec, seed: int, names: Sequence[str]) -> NDArr
     return out
 
 
-def scales(generator: LayeredGenerator, *, images: int, seed: int, batch: int) -> list[NDArray[np.float32]]:
-    """Return each neuron's standard deviation at every layer, over images of all classes.
+def scale_latents(spec: GeneratorSpec, *, images: int, seed: int) -> NDArray[np.float32]:
+    """Return latents for the scale of a generator that draws its images, (images, latent_size)."""
+    return drawn_latents(spec, seed, [f"scale {number}" for number in range(images)])
+
+
+def scales(generator: LayeredGenerator, latents: NDArray[np.float32], *, batch: int) -> list[NDArray[np.float32]]:
+    """Return each neuron's standard deviation at every layer, over the images of these latents, of all classes.
 
     It is 0 for a constant neuron.
     """
-    torch, spec = require("torch", what="a generator", extra="models"), generator.spec
-    latents = drawn_latents(spec, seed, [f"scale {number}" for number in range(images)])
+    torch, spec, images = require("torch", what="a generator", extra="models"), generator.spec, len(latents)
     sums: list[Any] = [0.0] * len(spec.places)
     squares: list[Any] = [0.0] * len(spec.places)
     firsts: list[Any] = [None] * len(spec.places)

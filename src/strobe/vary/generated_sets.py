@@ -17,6 +17,9 @@ from strobe.vary.searched_sets import Stored
 
 AXIS, UNIT = "magnitude", "std"
 
+PHOTO = "photo"
+"""The name of the variant that compares reconstructions with their photos."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeneratorSearchPlan:
@@ -97,17 +100,38 @@ class GeneratorSearchPlan:
         return {"random": random, "between": between}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriedPhoto:
+    """A photo at the size of an autoencoder's images, and its reconstruction.
+
+    `row` is its frame in the dataset of the photos, with its key and labels.
+    """
+
+    row: int
+    key: str
+    labels: tuple[int, ...]
+    photo: Stored
+    image: Stored
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Sampled:
     """Latents that every compared model classifies correctly, (N, latent_size), with the class and name of each.
 
-    `rates` counts the sampled latents, and those that each model and all models classify correctly.
+    `rates` counts the sampled latents, and those that each model and all models classify correctly. If the latents are
+    encoded photos, `photos` has these photos in order, and then the photos that some model gets wrong.
     """
 
     latents: NDArray[np.float32]
     classes: tuple[int, ...]
     names: tuple[str, ...]
     rates: Mapping[str, Any]
+    photos: tuple[TriedPhoto, ...] = ()
+
+    @property
+    def labels(self) -> list[tuple[int, ...]]:
+        """The labels of each latent: its class, or all labels of its photo."""
+        return [one.labels for one in self.photos[: len(self.names)]] or [(label,) for label in self.classes]
 
 
 def generated_dataset(spec: GeneratorSpec, sampled: Sampled, pictures: Sequence[Stored], *, name: str) -> Dataset:
@@ -129,3 +153,38 @@ def generated_dataset(spec: GeneratorSpec, sampled: Sampled, pictures: Sequence[
         )
         grown.set(set_id=key, anchor=frame, members=[])
     return grown.build(DatasetInfo(name=name, label_space=spec.label_space, k=0, axis=AXIS, label_source="anchor"))
+
+
+def photo_dataset(photos: Dataset, sampled: Sampled, *, name: str) -> Dataset:
+    """Return the dataset of the tried photos: the reconstructions, with the labels and sources of the photos."""
+    grown, rows = DatasetBuilder(), {}
+    for one in sampled.photos:
+        video = int(photos.frames.video[one.row])
+        if video not in rows:
+            rows[video] = grown.video_of(photos.videos, video)
+        frame = grown.frame(
+            video=rows[video],
+            index=int(photos.frames.index[one.row]),
+            key=one.key,
+            media=one.image.media,
+            sha256=one.image.sha256,
+            size_wh=one.image.size_wh,
+            as_input=True,
+            labels=one.labels,
+        )
+        grown.set(set_id=one.key, anchor=frame, members=[])
+    info = DatasetInfo(
+        name=name,
+        label_space=photos.info.label_space,
+        k=0,
+        axis=AXIS,
+        label_source="anchor",
+        licence=photos.info.licence,
+    )
+    return grown.build(info)
+
+
+def photo_variant(spec: GeneratorSpec) -> Variant:
+    """Return the variant of the photos themselves, a control: the anchors are their reconstructions."""
+    fields = {"kind": PHOTO, "generator": spec.name, "generator_weights": spec.weights}
+    return Variant(variant=PHOTO, axis=PHOTO, levels=(1.0,), role="control", ordered=False, fields=fields)

@@ -65,6 +65,11 @@ class SearchWork:
         """Remove the records after the dataset is complete."""
         shutil.rmtree(self._records, ignore_errors=True)
 
+    def abandon(self) -> None:
+        """Remove the records and the stored images of a search that cannot be made."""
+        self.done()
+        shutil.rmtree(inside(self._folder, "media"), ignore_errors=True)
+
     def store_input(self, anchor: str, pixels: Image) -> Stored:
         """Store an anchor as a model sees it. Models that see the same pixels share the file."""
         digest = hashlib.sha256(pixels.tobytes()).hexdigest()[:16]

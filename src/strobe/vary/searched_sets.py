@@ -10,13 +10,16 @@ from numpy.typing import NDArray
 from strobe.core.builder import DatasetBuilder
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.ports import Image
-from strobe.core.variants import Variant
+from strobe.core.variants import MIXED, Variant
 
 _APART = 1_000_000
 """Frames made from anchor i are numbered from (i + 1) times this number, above the source's own frames."""
 
 _FINDINGS = 1_000
 """The offset of findings within the numbers of an anchor. Smaller numbers are for the inputs of models."""
+
+_ORIGINAL = _FINDINGS - 1
+"""The number of the original photo, if the anchor is its reconstruction."""
 
 _BESIDE, _EACH = 10_000, 64
 """The offset of the companion images of findings, and the maximum number of companions of a finding."""
@@ -89,6 +92,17 @@ class Searched:
     beside: Mapping[str, Sequence[tuple[float, Stored]]] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Originals:
+    """The photos whose reconstructions were searched: a photo and its reconstruction by row of the source.
+
+    `variant` is the variant of the sets that pair them.
+    """
+
+    variant: Variant
+    pairs: Mapping[int, tuple[Stored, Stored]]
+
+
 @dataclass(slots=True)
 class _Anchor:
     """One anchor of the source while its frames are made. It finds the rows of the anchor's inputs by their pixels."""
@@ -132,6 +146,12 @@ class _Anchor:
                 place += 1
             grown.set(set_id=f"{self.key}@{variant}", anchor=first, members=members, variant=variant, group=self.key)
 
+    def add_original(self, grown: DatasetBuilder, variant: str, original: Stored, picture: Stored) -> None:
+        """Add the set of a reconstruction, which is the anchor's input, and the photo that it reconstructs."""
+        first = self.input_row(grown, picture)
+        members = [(self._frame(grown, original, _ORIGINAL, f"{variant}/{self.key}", self.labels), 1.0)]
+        grown.set(set_id=f"{self.key}@{variant}", anchor=first, members=members, variant=variant, group=self.key)
+
     def _frame(self, grown: DatasetBuilder, picture: Stored, place: int, key: str, labels: Sequence[int]) -> int:
         return grown.frame(
             video=self.video,
@@ -152,12 +172,17 @@ def searched_dataset(
     *,
     name: str,
     provenance: Mapping[str, Any],
+    originals: Originals | None = None,
 ) -> Dataset:
     """Make one set per anchor and variant. `found` is keyed by the anchor's row in the source and the search's index.
 
     Members are scored with their anchor's labels. Boxes are dropped, because the images are cropped to a model's input.
+    With `originals`, the first variant compares each reconstruction with its photo.
     """
     grown, shown = DatasetBuilder(), {kind for one in found.values() for kind in one.beside}
+    pairs = {} if originals is None else originals.pairs
+    if originals is not None:
+        grown.variant(originals.variant)
     for one in searches:
         grown.variant(one.variant())
     for one in searches:
@@ -166,13 +191,15 @@ def searched_dataset(
                 grown.variant(variant)
     frames = source.frames
     rows: dict[int, int] = {}
-    for anchor in dict.fromkeys(anchor for anchor, _ in found):
+    for anchor in dict.fromkeys([*(anchor for anchor, _ in found), *pairs]):
         video = int(frames.video[anchor])
         if video not in rows:
             rows[video] = grown.video_of(source.videos, video)
         anchor_frames = _Anchor(
             rows[video], int(frames.index[anchor]), str(frames.key[anchor]), source.labels_of(anchor)
         )
+        if originals is not None and anchor in pairs:
+            anchor_frames.add_original(grown, originals.variant.variant, *pairs[anchor])
         for number, search in enumerate(searches):
             outcome = found.get((anchor, number))
             if outcome is not None:
@@ -181,7 +208,7 @@ def searched_dataset(
         name=name,
         label_space=source.info.label_space,
         k=max(len(one.levels) for one in searches),
-        axis=searches[0].variant().axis,
+        axis=MIXED if originals is not None else searches[0].variant().axis,
         label_source="anchor",
         licence=source.info.licence,
         provenance=provenance,

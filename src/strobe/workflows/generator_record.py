@@ -1,12 +1,13 @@
 """The record of a generator search, stored next to its tables, and how to render each finding again from it.
 
-`generator/` has `latents.npy` (a row per source), `sources.json` (their names and classes, and how many of the drawn
-images each model got right), `scale.npz` (the standard deviation of every neuron), `record.parquet` (a row per search)
-and `changes/` (the changes in half precision, in standard deviations).
+`generator/` has `latents.npy` (a row per source), `sources.json` (their names and classes, the photos that they encode,
+and how many of the drawn images each model got right), `scale.npz` (the standard deviation of every neuron),
+`record.parquet` (a row per search) and `changes/` (the changes in half precision, in standard deviations).
 """
 
 import io
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -16,14 +17,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from strobe.core.errors import InvalidFile, StrobeError, printable
+from strobe.core.codec import decode, encode
+from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, printable
 from strobe.core.files import inside, read_json, replacing, write_bytes, write_json
 from strobe.core.parquet import read_bounded
 from strobe.core.ports import Image
 from strobe.models.options import LoadOptions
 from strobe.store import dataset_folder as folder
 from strobe.vary.changing import ChangeableGenerator, eight_bits, places_of
-from strobe.vary.generated_sets import GeneratorSearchPlan, Sampled
+from strobe.vary.generated_sets import GeneratorSearchPlan, Sampled, TriedPhoto
 from strobe.vary.search_work import npy_bytes
 from strobe.vary.searched_sets import Searched
 from strobe.workflows.generators import load_generator
@@ -40,9 +42,10 @@ def store_begun(place: Path, scale: Sequence[NDArray[np.float32]], sampled: Samp
     np.savez(packed, **{f"place{number}": one for number, one in enumerate(scale)})  # type: ignore[arg-type]  # the keys are not options of savez
     write_bytes(place / "scale.npz", packed.getvalue())
     write_bytes(place / "latents.npy", npy_bytes(sampled.latents))
-    write_json(
-        place / "sources.json", {"names": sampled.names, "classes": sampled.classes, "rates": dict(sampled.rates)}
-    )
+    facts = {"names": sampled.names, "classes": sampled.classes, "rates": dict(sampled.rates)}
+    if sampled.photos:
+        facts["photos"] = [encode(one) for one in sampled.photos]
+    write_json(place / "sources.json", facts)
 
 
 def stored_scale(place: Path) -> list[NDArray[np.float32]]:
@@ -60,12 +63,16 @@ def stored_samples(place: Path) -> Sampled:
     try:
         latents = np.load(io.BytesIO(inside(place, "latents.npy").read_bytes()), allow_pickle=False)
         sampled = Sampled(
-            latents=latents, classes=tuple(facts["classes"]), names=tuple(facts["names"]), rates=facts["rates"]
+            latents=latents,
+            classes=tuple(facts["classes"]),
+            names=tuple(facts["names"]),
+            rates=facts["rates"],
+            photos=tuple(decode(TriedPhoto, one, where="photos") for one in facts.get("photos", ())),
         )
         if latents.ndim != 2 or not len(latents) == len(sampled.classes) == len(sampled.names):
             raise ValueError("the numbers of latents and names differ")
         return sampled
-    except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
+    except (OSError, ValueError, KeyError, TypeError, EOFError, InvalidValue) as error:
         raise InvalidFile(place / "latents.npy", "cannot be read", hint=_AGAIN) from error
 
 
@@ -134,7 +141,8 @@ def made_again(
     """
     dataset, record = folder.read(path), read_record(path)
     told = dataset.info.provenance.get("generator", {})
-    made = load_generator(generator or str(told.get("name")), load or LoadOptions())
+    classes = dataset.info.label_space if told.get("encodes") else None
+    made = load_generator(generator or str(told.get("name")), replace(load or LoadOptions(), label_space=classes))
     if made.spec.weights != told.get("weights"):
         raise StrobeError(
             f"{printable(path)} was not made with the weights of {printable(made.spec.name)}; use the same weights"

@@ -1,4 +1,4 @@
-"""Load generators by name: strobe's own, BigGAN, or one from your Python file."""
+"""Load generators by name: strobe's own, BigGAN, an autoencoder of diffusers, or one from your Python file."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +8,7 @@ from strobe.core import late
 from strobe.core.errors import ModelFailed, printable
 from strobe.core.files import sha256_of_file
 from strobe.core.generators import GeneratorSpec
+from strobe.core.labels import LabelSpace
 from strobe.core.late import Registry
 from strobe.core.ports import LayeredGenerator
 from strobe.generator.checks import checked_generator
@@ -21,8 +22,10 @@ from strobe.models.weights import load_into, read_state
 def load_generator(text: str, options: LoadOptions) -> LayeredGenerator:
     """Load a generator and test it on two images. Any failure raises a one-line StrobeError.
 
-    Names: `strobe-gan` and `strobe-gan-mnist`, optionally with your own `@weights`; `biggan:NAME` or `biggan:FOLDER`,
-    with a truncation after another colon; `py:FILE.py:FACTORY`, with `@weights` for the factory.
+    Names: `strobe-gan`, `strobe-gan-mnist` and `strobe-ae`, optionally with your own `@weights`; `biggan:NAME` or
+    `biggan:FOLDER`, with a truncation after another colon; `diffusers:FOLDER`, with a size after another colon;
+    `py:FILE.py:FACTORY`, with `@weights` for the factory. An autoencoder takes its classes from `options.label_space`:
+    those of the photos.
     """
     # The usual messages are about classifiers, so generators have separate messages.
     options = replace(options, device=torch_setup(options).device, settings=None, image_size=None)
@@ -40,6 +43,13 @@ def _ours(name: ModelName, options: LoadOptions) -> Any:
     return late.load("strobe.generator.ours:load")(text, file, device=options.device)
 
 
+def _own_autoencoder(name: ModelName, options: LoadOptions) -> Any:
+    file = name.weights or late.load("strobe.generator.weights:shipped_file")(name.name)
+    classes = _classes_of_photos(name, options)
+    text = name.name + (f"@{name.weights}" if name.weights else "")
+    return late.load("strobe.generator.ours:load_autoencoder")(text, file, classes=classes, device=options.device)
+
+
 def _biggan(name: ModelName, options: LoadOptions) -> Any:
     adapter: Any = late.load("strobe.generator.biggan:load")
     plain, truncation = late.load("strobe.generator.biggan:parsed")(name.name)
@@ -50,6 +60,31 @@ def _biggan(name: ModelName, options: LoadOptions) -> Any:
         load_into(module, read_state(weights, trust=options.trust), path=weights, model=name.plain)
 
     return adapter(name.text, config, put, truncation=truncation, device=options.device)
+
+
+def _diffusers(name: ModelName, options: LoadOptions) -> Any:
+    plain, size = late.load("strobe.generator.autoencoders:parsed")(name.name)
+    folder, variant = late.load("strobe.generator.autoencoders:folder_of")(plain)
+    if name.weights is not None:
+        raise ModelFailed(f"{printable(name.plain)}: its weights are in the folder; remove @ and the file after it")
+    adapter: Any = late.load("strobe.generator.autoencoders:load")
+    classes = _classes_of_photos(name, options)
+    return adapter(name.text, folder, variant=variant, size=size, classes=classes, device=options.device)
+
+
+def _classes_of_photos(name: ModelName, options: LoadOptions) -> LabelSpace:
+    """Return the classes of the photos that an autoencoder changes."""
+    if options.label_space is None:
+        raise ModelFailed(
+            f"{printable(name.text)}: an autoencoder changes photos instead of drawing images; add <<photos=DATASET>>"
+        )
+    return options.label_space
+
+
+def _sent_folder(name: ModelName, options: LoadOptions) -> tuple[ModelName, LoadOptions]:
+    """Return the name with an absolute path, for another process."""
+    plain, size = late.load("strobe.generator.autoencoders:parsed")(name.name)
+    return replace(name, name=str(Path(plain).absolute()) + (f":{size}" if size else "")), options
 
 
 def _py(name: ModelName, options: LoadOptions) -> Any:
@@ -92,6 +127,15 @@ OURS = Provider(
     bundled=("strobe-gan", "strobe-gan-mnist"),
 )
 
+OWN_AUTOENCODER = Provider(
+    load=_own_autoencoder,
+    what="the autoencoder that ships with strobe, for photos of the synthetic world",
+    example="strobe-ae@weights.safetensors",
+    package="torch",
+    extra="models",
+    bundled=("strobe-ae",),
+)
+
 BIGGAN = Provider(
     load=_biggan,
     what="BigGAN-deep of pytorch-pretrained-biggan, by name or from a folder",
@@ -100,6 +144,16 @@ BIGGAN = Provider(
     extra="models",
     is_file=True,
     downloads=True,
+)
+
+DIFFUSERS = Provider(
+    load=_diffusers,
+    what="autoencoders of diffusers (AutoencoderKL, AutoencoderTiny, VQModel) from a folder, for photos",
+    example="diffusers:FOLDER",
+    package="diffusers",
+    extra="diffusers",
+    is_file=True,
+    sent=_sent_folder,
 )
 
 PY = Provider(
@@ -116,7 +170,11 @@ GENERATORS = Registry(
     "strobe.generators",
     Provider,
     "generator",
-    {"biggan": "strobe.workflows.generators:BIGGAN", "py": "strobe.workflows.generators:PY"},
+    {
+        "biggan": "strobe.workflows.generators:BIGGAN",
+        "diffusers": "strobe.workflows.generators:DIFFUSERS",
+        "py": "strobe.workflows.generators:PY",
+    },
 )
 """Every provider of generators by the prefix before the colon."""
 
@@ -124,9 +182,12 @@ GENERATORS = Registry(
 def names_of_generators() -> str:
     """Return how generators are written, for messages and help."""
     examples = [one.example for one in GENERATORS.working().values()]
-    return ", ".join([*OURS.bundled, OURS.example, *examples])
+    return ", ".join([*_bundled(), OURS.example, *examples])
 
 
-_GENERATORS = NamedThings(
-    "generator", GENERATORS, lambda: dict.fromkeys(OURS.bundled, OURS), lambda: f"one of {names_of_generators()}"
-)
+def _bundled() -> dict[str, Provider]:
+    """Return the provider of every generator that is written without one."""
+    return {name: one for one in (OURS, OWN_AUTOENCODER) for name in one.bundled}
+
+
+_GENERATORS = NamedThings("generator", GENERATORS, _bundled, lambda: f"one of {names_of_generators()}")

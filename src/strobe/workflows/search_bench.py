@@ -34,17 +34,24 @@ class SearchSpec:
     """The models of a search as plain data: names, how to load them, and the classes to search in.
 
     The classes are those of a dataset, or of a generator given by its name. A model may have none of a generator's
-    classes. The caller handles this case.
+    classes. The caller handles this case. `photos` are the classes of the photos that an autoencoder takes.
     """
 
     models: Mapping[str, str]
     load: LoadOptions
     about: LabelSpace | str
+    photos: LabelSpace | None = None
 
 
 @contextmanager
 def bench_for(
-    models: Sequence[str], load: LoadOptions, about: LabelSpace | str, engine: ExecutorOptions, say: Progress
+    models: Sequence[str],
+    load: LoadOptions,
+    about: LabelSpace | str,
+    engine: ExecutorOptions,
+    say: Progress,
+    *,
+    photos: LabelSpace | None = None,
 ) -> Iterator["SearchBench"]:
     """Yield a SearchBench for searches against these models. A prediction file raises an error."""
     requested = requested_models(models, trust=load.trust)
@@ -56,10 +63,10 @@ def bench_for(
     specs = {one.name: one.spec for one in requested}
     with away(engine, load.device, say) as cluster:
         if cluster is None:
-            yield SearchBench(SearchSpec(models=specs, load=load, about=about), say)
+            yield SearchBench(SearchSpec(models=specs, load=load, about=about, photos=photos), say)
         else:
             there = replace(load, device=cluster.device)
-            yield SearchBench(SearchSpec(models=specs, load=there, about=about), say, cluster.pool)
+            yield SearchBench(SearchSpec(models=specs, load=there, about=about, photos=photos), say, cluster.pool)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,17 +128,18 @@ class LoadedSearch:
     @cached_property
     def generator(self) -> LayeredGenerator:
         """The generator."""
-        return load_generator(str(self._recipe.about), self._recipe.load)
+        return load_generator(str(self._recipe.about), replace(self._recipe.load, label_space=self._recipe.photos))
 
     @cached_property
     def victims(self) -> list[TargetModel]:
         """Return the models in order. Raise an error before any work if a search against one of them is impossible."""
         recipe, about, targets = self._recipe, self._recipe.about, []
         classes = about if isinstance(about, LabelSpace) else self.generator.spec.label_space
+        image_hw = None if isinstance(about, LabelSpace) else self.generator.spec.image_hw
         load = replace(recipe.load, progress=recipe.load.progress or self.say)
         for name, spec in recipe.models.items():
             runner = load_runner(name, spec, load, classes, merge="max", any_classes=isinstance(about, str))
-            model = with_gradients(runner.model)
+            model = with_gradients(runner.model, image_hw=image_hw)
             known = TargetFacts(
                 name=name, spec=runner.model.spec, projection=runner.projection, input_hw=model.input_hw or (0, 0)
             )
@@ -225,4 +233,4 @@ def _sent(recipe: SearchSpec) -> SearchSpec:
         models[name], load = sendable(spec, load)
     if isinstance(about, str):
         about, load = sendable_generator(about, load)
-    return SearchSpec(models=models, load=load, about=about)
+    return replace(recipe, models=models, load=load, about=about)

@@ -5,7 +5,7 @@ models err.
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -14,23 +14,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strobe.core.dataset import Dataset
-from strobe.core.errors import InvalidValue, ModelFailed, StrobeError, expect, fitting, printable
+from strobe.core.errors import InvalidValue, ModelFailed, StrobeError, expect, printable
 from strobe.core.generators import GeneratorSpec
 from strobe.core.late import require
 from strobe.core.locks import writes
-from strobe.core.ports import Image, LayeredGenerator, Progress, Silent
+from strobe.core.ports import Progress, Silent
 from strobe.engine.running import ExecutorOptions
 from strobe.models.options import LoadOptions
 from strobe.store import dataset_folder as folder
 from strobe.store.making import finish, made_before
-from strobe.vary.changing import ChangeableGenerator, drawn_latents, eight_bits, granularities, places_of, scales
-from strobe.vary.generated_sets import GeneratorSearchPlan, Sampled, generated_dataset
+from strobe.vary.changing import ChangeableGenerator, granularities, places_of, scale_latents, scales
+from strobe.vary.generated_sets import (
+    GeneratorSearchPlan,
+    Sampled,
+    generated_dataset,
+    photo_dataset,
+    photo_variant,
+)
 from strobe.vary.generator_search import GeneratorSearchOptions, levels_of, search_changes
-from strobe.vary.pgd import wrong_by
 from strobe.vary.search_work import SearchWork
-from strobe.vary.searched_sets import Finding, Searched, searched_dataset
+from strobe.vary.searched_sets import Finding, Originals, Searched, searched_dataset
 from strobe.workflows.anchor_images import is_whole
+from strobe.workflows.generator_photos import PhotoSource, encode_photos
 from strobe.workflows.generator_record import PLACE, store_begun, stored_samples, stored_scale, write_record
+from strobe.workflows.generator_samples import draw_latents, images_of, rates_text, short_of
 from strobe.workflows.search_bench import LoadedSearch, SearchBench, TargetFacts, TargetModel, bench_for
 from strobe.workflows.search_restarts import ratios_by_restart
 from strobe.workflows.searching import Batch, Found, SearchOutcome, read_back, search_all
@@ -40,9 +47,6 @@ _MOST = 2.0
 
 _LARGEST = 1e6
 """The largest accepted magnitude per neuron. Larger magnitudes are meaningless and soon overflow."""
-
-_PATIENCE = 20
-"""Number of latents to draw for one image that every model gets right, before a class is skipped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,24 +122,40 @@ def vary_generator(
     models: Sequence[str],
     options: VaryGeneratorOptions,
     *,
+    photos: Path | None = None,
     load: LoadOptions | None = None,
     progress: Progress | None = None,
     engine: ExecutorOptions | None = None,
 ) -> SearchOutcome:
     """Draw images that every model gets right, search each model in every granularity, and write a dataset.
 
+    An autoencoder draws nothing. Its images are reconstructions of `photos`, a dataset whose labels they keep.
+
     A finding counts only if its target gets it wrong when it is read back from its file. An interrupted command resumes
     and produces the same folder. `engine` is where models and generator are loaded and searched.
     """
     say, load = progress or Silent(), load or LoadOptions()
-    with bench_for(models, load, generator, engine or ExecutorOptions(), say) as bench:
-        return _searched_on(bench, destination, options, load.batch_size, say)
+    if photos is not None and destination.resolve() == photos.resolve():
+        raise StrobeError(f"{printable(destination)} is the dataset of the photos; choose another folder to write to")
+    opened = None if photos is None else PhotoSource.of(photos)
+    classes = None if opened is None else opened.dataset.info.label_space
+    with bench_for(models, load, generator, engine or ExecutorOptions(), say, photos=classes) as bench:
+        return _searched_on(bench, destination, options, load.batch_size, opened, say)
 
 
 def _searched_on(
-    bench: SearchBench, destination: Path, options: VaryGeneratorOptions, batch_size: int | None, say: Progress
+    bench: SearchBench,
+    destination: Path,
+    options: VaryGeneratorOptions,
+    batch_size: int | None,
+    photos: PhotoSource | None,
+    say: Progress,
 ) -> SearchOutcome:
     spec = bench.generator()
+    if photos is not None and not spec.encodes:
+        raise StrobeError(
+            f"{printable(spec.name)}: it draws its own images and cannot encode photos; remove <<photos>>"
+        )
     granularity_names = options.named(spec)
     classes = [spec.label_space.index(one) for one in options.classes] or list(range(len(spec.label_space)))
     if len(set(classes)) != len(classes):
@@ -145,6 +165,10 @@ def _searched_on(
         raise _nothing_to_aim_at(options)
     victims = bench.victims()
     _refuse_others(victims, spec)
+    for victim in victims:
+        if victim.input_hw != spec.image_hw:
+            drawn, seen = ("x".join(map(str, reversed(hw))) for hw in (spec.image_hw, victim.input_hw))
+            say.note(f"{printable(victim.name)}: images of {drawn} are resized to its input, {seen}")
     provenance: dict[str, Any] = {
         "made_by": "strobe vary generator",
         "generator": _described(spec),
@@ -152,7 +176,7 @@ def _searched_on(
         "granularity": granularity_names,
         "wanted": {key: value for key, value in asdict(options).items() if key != "name"},
     }
-    provenance = _plain(provenance)
+    provenance = _plain(provenance | ({} if photos is None else {"photos": photos.facts()}))
     work = SearchWork(destination, "generator-search")
     folder.refuse_other_content(destination, leftovers=("media", PLACE) if work.begun else ())
     made = {"accepted": 0, "restarts": 0}  # these depend on the result
@@ -161,26 +185,34 @@ def _searched_on(
         work.done()
         return SearchOutcome(dataset=old, was_there=True)
     size = batch_size or spec.batch_size
-    scale, sampled = _begun(destination / PLACE, bench, (classes, options, size), work, provenance)
+    asked = _Asked(classes=classes, options=options, size=size)
+    scale, sampled = _begun(destination / PLACE, bench, asked, photos, work, provenance, say)
     bench.know(_SearchContext(scale=scale, sampled=sampled, aim=aim))
-    say.note(_rates(sampled))
+    say.note(rates_text(sampled))
     searches = [_search(spec, victim, word, scale, options, aim) for victim in victims for word in granularity_names]
-    images = bench.once(_images, size)
-    pictures = [
-        work.store_input(f"{spec.weights} {key}", image) for key, image in zip(sampled.names, images, strict=True)
-    ]
-    name = options.name or destination.resolve().name
-    source = generated_dataset(spec, sampled, pictures, name=name)
+    name, originals = options.name or destination.resolve().name, None
+    if photos is None:
+        images = bench.once(images_of, size)
+        pictures = [
+            work.store_input(f"{spec.weights} {key}", image) for key, image in zip(sampled.names, images, strict=True)
+        ]
+        source = generated_dataset(spec, sampled, pictures, name=name)
+    else:
+        pictures = [one.image for one in sampled.photos[: len(sampled.names)]]
+        source = photo_dataset(photos.dataset, sampled, name=name)
+        pairs = {row: (one.photo, one.image) for row, one in enumerate(sampled.photos)}
+        originals = Originals(variant=photo_variant(spec), pairs=pairs)
     provenance["accepted"] = _plain(sampled.rates)
 
-    def dataset_of(found: Found) -> Dataset:
-        return replace(searched_dataset(source, searches, found, name=name, provenance=provenance), root=destination)
+    def dataset_of(found: Found, originals: Originals | None = None) -> Dataset:
+        made = searched_dataset(source, searches, found, name=name, provenance=provenance, originals=originals)
+        return replace(made, root=destination)
 
     found: Found = {
         (row, number): Searched(picture=picture)
         for row, picture in enumerate(pictures)
         for number in range(len(searches))
-        if sampled.classes[row] != aim
+        if aim not in sampled.labels[row]
     }
     if not found:
         raise _nothing_to_aim_at(options)
@@ -198,9 +230,9 @@ def _searched_on(
     provenance["restarts"] = [asdict(one) for one in ratios]
     for one in ratios:
         say.note(one.text())
-    done = finish(dataset_of(found), destination, old=old, own_classes=False, say=say)
+    done = finish(dataset_of(found, originals), destination, old=old, own_classes=False, say=say)
     work.done()
-    return SearchOutcome(dataset=done, problems=tuple(_short_of(sampled, options)))
+    return SearchOutcome(dataset=done, problems=tuple(short_of(sampled, options.images)))
 
 
 def _aimed(spec: GeneratorSpec, aim: str) -> int | None:
@@ -215,28 +247,24 @@ def _nothing_to_aim_at(wanted: VaryGeneratorOptions) -> StrobeError:
 
 
 def _refuse_others(victims: Sequence[TargetFacts], spec: GeneratorSpec) -> None:
-    """Raise an error for models that cannot take the generator's images unchanged, or lack some of its classes."""
+    """Raise an error for models that lack some of the classes."""
+    whose, other = ("photos'", "other photos") if spec.encodes else ("generator's", "another generator")
     for victim in victims:
-        name, sides = printable(victim.name), victim.input_hw
-        if sides != spec.image_hw:
-            seen = "x".join(map(str, reversed(sides)))
-            made = "x".join(map(str, reversed(spec.image_hw)))
-            raise ModelFailed(
-                f"{name}: its input is {seen}, the generator's images are {made}; use a model with that input size, or "
-                f"<<image_size={spec.image_hw[0]}>> if the model supports it"
-            )
+        name = printable(victim.name)
         lost = victim.projection.childless
         if lost:
             some = "none" if len(lost) == len(spec.label_space) else f"{len(spec.label_space) - len(lost)}"
             raise ModelFailed(
-                f"{name}: it has {some} of the generator's {len(spec.label_space)} classes "
+                f"{name}: it has {some} of the {whose} {len(spec.label_space)} classes "
                 f"({printable(spec.label_space.name)}); {printable(spec.label_space.names[lost[0]])} is missing, for "
-                "example; use a model trained on these classes, or another generator"
+                f"example; use a model trained on these classes, or {other}"
             )
 
 
 def _described(spec: GeneratorSpec) -> dict[str, Any]:
     found = asdict(spec)
+    if not spec.encodes:  # folders of older versions do not have this key
+        del found["encodes"]
     return {**found, "label_space": spec.label_space.to_json(), "settings": dict(spec.settings)}
 
 
@@ -254,12 +282,23 @@ class _SearchContext:
     aim: int | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """The images that a search needs: their classes, the options, and the size of a batch."""
+
+    classes: Sequence[int]
+    options: VaryGeneratorOptions
+    size: int
+
+
 def _begun(
     place: Path,
     bench: SearchBench,
-    asked: tuple[Sequence[int], VaryGeneratorOptions, int],
+    asked: _Asked,
+    photos: PhotoSource | None,
     work: SearchWork,
     provenance: Mapping[str, Any],
+    say: Progress,
 ) -> tuple[list[NDArray[np.float32]], Sampled]:
     """Return the scale and the latents of the search in this folder. For a new search, draw and store them.
 
@@ -267,137 +306,45 @@ def _begun(
     recorded only once there are images that every model gets right. Otherwise another command can still use the folder.
     """
     is_drawn, is_begun = (place / "sources.json").is_file(), work.begun
-    if is_drawn or is_begun:
+    if is_drawn or is_begun or photos is not None:
         work.begin(provenance)
     if is_drawn:
         return stored_scale(place), stored_samples(place)
-    scale, sampled = bench.once(_begin, asked)
+    if photos is None:
+        scale, sampled = bench.once(_begin, asked)
+    else:
+        scale, sampled = _encoded(bench, asked, photos, work, say)
     if not is_begun:
         work.begin(provenance)
     store_begun(place, scale, sampled)
     return scale, sampled
 
 
-def _begin(
-    loaded: LoadedSearch, asked: tuple[Sequence[int], VaryGeneratorOptions, int]
-) -> tuple[list[NDArray[np.float32]], Sampled]:
-    classes, options, size = asked
+def _begin(loaded: LoadedSearch, asked: _Asked) -> tuple[list[NDArray[np.float32]], Sampled]:
+    options, generator = asked.options, loaded.generator
     with loaded.say.task("scale", options.scale_images) as advance:
-        scale = scales(loaded.generator, images=options.scale_images, seed=options.seed, batch=size)
+        latents = scale_latents(generator.spec, images=options.scale_images, seed=options.seed)
+        scale = scales(generator, latents, batch=asked.size)
         advance(options.scale_images)
-    return scale, _sampled(loaded.generator, loaded.victims, classes, options, size, loaded.say)
-
-
-def _sampled(
-    generator: LayeredGenerator,
-    victims: Sequence[TargetModel],
-    classes: Sequence[int],
-    options: VaryGeneratorOptions,
-    size: int,
-    say: Progress,
-) -> Sampled:
-    """Draw latents of each class in turn, and keep those whose stored image every model gets right."""
-    spec, many = generator.spec, len(classes)
-    share = {label: options.images // many + (place < options.images % many) for place, label in enumerate(classes)}
-    samples: dict[int, list[tuple[str, NDArray[np.float32]]]] = {label: [] for label in classes}
-    n_drawn, right = dict.fromkeys(classes, 0), {victim.known.name: 0 for victim in victims}
-    accepted = dict.fromkeys(classes, 0)
-    with say.task("latents", options.images) as advance:
-        while True:
-            candidates = []
-            for label in classes:
-                first, room = n_drawn[label], _PATIENCE * share[label] - n_drawn[label]
-                n_drawn[label] += max(0, min(share[label] - len(samples[label]), room))
-                key = spec.label_space.ids[label]
-                candidates += [(label, f"{key}/{number:05d}") for number in range(first, n_drawn[label])]
-            if not candidates:
-                break
-            for start in range(0, len(candidates), size):
-                batch = candidates[start : start + size]
-                latents = drawn_latents(spec, options.seed, [key for _, key in batch])
-                seen = _seen_right(generator, victims, latents, [label for label, _ in batch])
-                for victim, is_right in zip(victims, seen, strict=True):
-                    right[victim.known.name] += int(is_right.sum())
-                for place in np.flatnonzero(np.all(seen, axis=0)).tolist():
-                    label, key = batch[place]
-                    accepted[label] += 1
-                    samples[label].append((key, latents[place]))
-                    advance(1)
-    total = sum(n_drawn.values())
-    if not any(samples.values()):
-        raise StrobeError(
-            f"{printable(spec.name)}: no image of {total} is classified correctly by every model "
-            f"({', '.join(f'{printable(name)} {right[name] / total:.0%}' for name in right)}); do these "
-            "models match the generator?"
-        )
-    # Classes take turns, so that the first images cover all of them.
-    rows = [(label, *samples[label][place]) for place in range(max(share.values())) for label in classes
-            if place < len(samples[label])]  # fmt: skip
-    rates = {
-        "drawn": total, "accepted": sum(accepted.values()), "right": right,
-        "by_class": {spec.label_space.ids[label]: [n_drawn[label], accepted[label]] for label in classes},
-    }  # fmt: skip
-    return Sampled(
-        latents=np.stack([latent for _, _, latent in rows]), classes=tuple(label for label, _, _ in rows),
-        names=tuple(key for _, key, _ in rows), rates=rates,
+    return scale, draw_latents(
+        generator, loaded.victims, asked.classes, images=options.images, seed=options.seed, size=asked.size,
+        say=loaded.say,
     )  # fmt: skip
 
 
-def _seen_right(
-    generator: LayeredGenerator, victims: Sequence[TargetModel], latents: NDArray[np.float32], labels: Sequence[int]
-) -> list[NDArray[np.bool_]]:
-    """Return which images each model gets right."""
-    torch = require("torch", what="a generator", extra="models")
-    image = _plain_pixels(generator, latents, labels)
-    out = []
-    for victim in victims:
-        truth = torch.from_numpy(victim.known.truth([[label] for label in labels]))
-        with fitting(victim.known.name, len(labels)), torch.no_grad():
-            scores = victim.scores((image * 255).round().to(victim.model.device) / 255)
-        out.append((wrong_by(scores.cpu(), truth) < 0).numpy())
-    return out
-
-
-def _plain_pixels(generator: LayeredGenerator, latents: NDArray[np.float32], labels: Sequence[int]) -> Any:
-    """Return unchanged images, (N, 3, H, W) in [0, 1]."""
-    torch = require("torch", what="a generator", extra="models")
-    with fitting(generator.spec.name, len(labels)), torch.no_grad():
-        activation = torch.from_numpy(np.ascontiguousarray(latents)).to(generator.device)
-        classes = torch.tensor(list(labels), dtype=torch.long, device=generator.device)
-        condition = generator.condition(activation, classes)
-        for step in range(len(generator.spec.steps)):
-            activation = generator.run(step, activation, condition)
-        return activation.clamp(0, 1).expand(-1, 3, -1, -1)
-
-
-def _images(loaded: LoadedSearch, size: int) -> list[Image]:
-    generator, sampled = loaded.generator, loaded.context.sampled
-    out: list[Image] = []
-    for start in range(0, len(sampled.names), size):
-        rows = slice(start, start + size)
-        out.extend(eight_bits(_plain_pixels(generator, sampled.latents[rows], sampled.classes[rows])))
-    return out
-
-
-def _rates(sampled: Sampled) -> str:
-    """Return one line with the share of drawn images that each model got right."""
-    rates = sampled.rates
-    each = [f"{printable(name)} {many / rates['drawn']:.1%}" for name, many in rates["right"].items()]
-    return (
-        f"latents: {rates['drawn']:,} drawn; right by {', '.join(each)}, by all models "
-        f"{rates['accepted'] / rates['drawn']:.1%}; {len(sampled.names):,} kept"
-    )
-
-
-def _short_of(sampled: Sampled, options: VaryGeneratorOptions) -> Iterator[str]:
-    """Return a line for each class that has too few images."""
-    by_class = sampled.rates["by_class"]
-    for label, (drawn, accepted) in by_class.items():
-        if accepted < options.images // len(by_class):
-            yield (
-                f"{label}: every model is right on only {accepted} of {drawn} drawn images, so this class has "
-                f"fewer images"
-            )
+def _encoded(
+    bench: SearchBench, asked: _Asked, photos: PhotoSource, work: SearchWork, say: Progress
+) -> tuple[list[NDArray[np.float32]], Sampled]:
+    """Encode photos. If no photo can be searched, the folder stays empty."""
+    options = asked.options
+    try:
+        return encode_photos(
+            bench, photos, asked.classes, work, images=options.images, scale_images=options.scale_images,
+            seed=options.seed, size=asked.size, say=say,
+        )  # fmt: skip
+    except StrobeError:
+        work.abandon()
+        raise
 
 
 def _search(

@@ -1,11 +1,17 @@
 """One real generator of every adapter, small, with random weights: nothing is downloaded."""
 
 import json
+import shutil
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from strobe.models.options import LoadOptions
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 DECODER = """
 import torch
@@ -71,12 +77,22 @@ def raising(options):
 
 @dataclass(frozen=True)
 class Case:
-    """A generator as it is named, the number of its classes and its channels; the same with weights that do not fit."""
+    """A generator as it is named, the number of its classes and its channels; the same with weights that do not fit.
+
+    An autoencoder takes its classes from photos.
+    """
 
     generator: str
     n_classes: int
     channels: int
     misfit: str
+    encodes: bool = False
+
+    @property
+    def options(self) -> LoadOptions:
+        from made_autoencoders import PETS
+
+        return LoadOptions(device="cpu", label_space=PETS if self.encodes else None)
 
 
 def ours(folder: Path) -> Case:
@@ -128,7 +144,35 @@ def py(folder: Path) -> Case:
     )  # fmt: skip
 
 
-MAKERS: dict[str, Callable[[Path], Case]] = {"ours": ours, "biggan": biggan, "py": py}
+def autoencoder(folder: Path) -> Case:
+    import torch
+
+    from strobe.generator.auto_net import AutoFacts, AutoNet
+    from strobe.generator.weights import write_autoencoder
+
+    torch.manual_seed(0)
+    file = folder / "small.safetensors"
+    write_autoencoder(file, AutoNet(AutoFacts(kind="small", side=16, latent=3, widths=(16, 8))), training={})
+    (folder / "cut.safetensors").write_bytes(file.read_bytes()[:-40])
+    return Case(f"strobe-ae@{file}", 2, 3, f"strobe-ae@{folder / 'cut.safetensors'}", encodes=True)
+
+
+def diffusers(folder: Path) -> Case:
+    import torch
+    from diffusers import AutoencoderKL
+    from made_autoencoders import BLOCKS
+
+    torch.manual_seed(0)
+    AutoencoderKL(**BLOCKS, latent_channels=4, sample_size=16).save_pretrained(folder / "vae")
+    shutil.copytree(folder / "vae", folder / "other")
+    settings = json.loads((folder / "other" / "config.json").read_text())
+    (folder / "other" / "config.json").write_text(json.dumps({**settings, "latent_channels": 5}))
+    return Case(f"diffusers:{folder / 'vae'}", 2, 3, f"diffusers:{folder / 'other'}", encodes=True)
+
+
+MAKERS: dict[str, Callable[[Path], Case]] = {
+    "ours": ours, "biggan": biggan, "py": py, "autoencoder": autoencoder, "diffusers": diffusers,
+}  # fmt: skip
 
 
 @pytest.fixture(scope="session", params=list(MAKERS))

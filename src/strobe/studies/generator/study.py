@@ -7,6 +7,12 @@ from strobe.report.study import Chapter, PageInput, SectionFigures, Study
 from strobe.report.view import Lines, View
 from strobe.studies.generator.chapter import build_strips
 from strobe.studies.generator.figures import granularity_curves, granularity_kept, granularity_ratio
+from strobe.studies.generator.reconstruction import (
+    NOTE,
+    reconstructed,
+    reconstruction_lines,
+    reconstruction_text,
+)
 from strobe.studies.generator.words import (
     accepted_text,
     by_class,
@@ -33,14 +39,17 @@ class Generator(Study):
     needs_to_show = ("results.searches",)
 
     def lines(self, view: View) -> Sequence[Lines]:
-        """Return the median magnitudes from coarse to fine."""
-        return granular_lines(view)
+        """Return what reconstruction alone does to each model, then the median magnitudes from coarse to fine."""
+        return [*reconstruction_lines(view), *granular_lines(view)]
 
     def lead(self, view: View, models: Mapping[str, ModelResult]) -> tuple[str, str] | None:
         """Return the granularity at which the smallest change breaks the model."""
         scored = any(isinstance(one, ClassificationResult) for one in models.values())
         found = granular(view) if scored else None
-        return None if found is None else generator_lead(found)
+        if found is None:
+            return None
+        head, more = generator_lead(found)
+        return head, " ".join(filter(None, (reconstruction_text(reconstructed(view)), more)))
 
     def figures(self, view: View) -> Sequence[SectionFigures]:
         """Return the figures of the granularities."""
@@ -55,6 +64,8 @@ class Generator(Study):
         about = page.dataset.info.provenance
         strips = build_strips(page.dataset, levels, page.source, page.answers)
         content = {
+            "reconstructed": reconstructed(page.view),
+            "note": NOTE,
             "strips": strips is not None,
             "accepted": " ".join(filter(None, (accepted_text(about), restarts_text(about)))),
             "medians": medians(page.view, levels),

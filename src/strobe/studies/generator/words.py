@@ -155,7 +155,8 @@ def accepted_text(provenance: Mapping[str, object]) -> str:
         return ""
     right = ", ".join(f"{printable(name)} {percent(n / counts['drawn'])}" for name, n in counts["right"].items())
     generated, kept = plain_number(counts["drawn"]), plain_number(counts.get("accepted"))
-    return f"Of {generated} generated images, {kept} are used: those that every model gets right. Share right: {right}."
+    kind = "reconstructed photos" if "photos" in counts else "generated images"
+    return f"Of {generated} {kind}, {kept} are used: those that every model gets right. Share right: {right}."
 
 
 def restarts_text(provenance: Mapping[str, object]) -> str:

@@ -1,0 +1,81 @@
+"""What the reconstruction of a photo alone does to each model, before any search."""
+
+from dataclasses import dataclass
+
+from strobe.core.errors import printable
+from strobe.core.estimate import Estimate
+from strobe.core.variants import ANCHOR
+from strobe.report.view import Lines, View
+from strobe.report.wording import is_known, join, percent, value_of, with_interval
+from strobe.studies.variants.records import Contrast
+
+PHOTO = "photo"
+"""The kind of the variant that pairs reconstructions with their photos."""
+
+NOTE = (
+    "photos are shown at the size of the autoencoder's images; no activation is changed; searches start at "
+    "reconstructions that all targets get right"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reconstructed:
+    """One model on photos and on their reconstructions. The contrast is reconstructions − photos, paired."""
+
+    model: str
+    photos: Estimate
+    made: Estimate
+    contrast: Contrast | None
+
+    @property
+    def change(self) -> Estimate | None:
+        """The change of accuracy that reconstruction makes, as a share."""
+        return None if self.contrast is None else self.contrast.value
+
+
+def reconstructed(view: View) -> list[Reconstructed]:
+    """Return every classifier on photos and reconstructions, or nothing if no photo was reconstructed."""
+    names = [name for name, one in view.variants.items() if one.fields.get("kind") == PHOTO]
+    out = []
+    for model, result in view.classifiers.items():
+        for score in result.variants or ():
+            if score.variant in names and score.levels:
+                contrast = next(
+                    (
+                        one
+                        for one in view.results.contrasts or ()
+                        if (one.of, one.a, one.b, one.held) == ("variants", ANCHOR, score.variant, model)
+                    ),
+                    None,
+                )
+                out.append(
+                    Reconstructed(model=model, photos=score.levels[0].at, made=score.acc_orig, contrast=contrast)
+                )
+    return out
+
+
+def reconstruction_text(rows: list[Reconstructed]) -> str:
+    """Return one sentence: accuracy on photos and on reconstructions, for each model."""
+    known = [one for one in rows if is_known(one.photos) and is_known(one.made)]
+    each = [
+        f"{printable(one.model)} from {percent(value_of(one.photos))} to {percent(value_of(one.made))}" for one in known
+    ]
+    return f"Reconstruction alone changes the accuracy of {join(each)}." if each else ""
+
+
+def reconstruction_lines(view: View) -> list[Lines]:
+    """Return the table for the terminal."""
+    rows = reconstructed(view)
+    if not rows:
+        return []
+    cells = [
+        [
+            printable(one.model, limit=40),
+            with_interval(one.photos),
+            with_interval(one.made),
+            "—" if one.change is None else with_interval(one.change),
+        ]
+        for one in rows
+    ]
+    title = f"{printable(view.results.dataset.name)}: what reconstruction alone does"
+    return [(title, ["model", "photos", "reconstructions", "change"], cells, [NOTE])]
