@@ -12,7 +12,7 @@ from strobe.train.recipe import Recipe, find, shipped
 
 SHIPPED = {
     "stills", "finetune", "noise", "linf", "l2", "pmk", "pmk-mixed", "consistency", "linear-probe", "detector", "gan",
-    "agreement", "detector-ilsvrc", "photos",
+    "agreement", "autoencoder", "detector-ilsvrc", "photos",
 }  # fmt: skip
 
 

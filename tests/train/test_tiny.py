@@ -251,7 +251,7 @@ def test_a_dataset_of_ones_own_trains_it_further(tmp_path: Path) -> None:
     with pytest.raises(StrobeError, match="it has no boxes"):
         train_detector(_recipe(), bare, "strobe-tiny", tmp_path / "bare", options, Silent())
     random = replace(options, from_scratch=True)
-    with pytest.raises(StrobeError, match="choose strobe-tiny or a detector of torchvision"):
+    with pytest.raises(StrobeError, match="choose one of strobe-tiny, timm:NAME, torchvision:NAME"):
         train_detector(_recipe(), material, "strobe-net", tmp_path / "net", random, Silent())
     with pytest.raises(StrobeError, match="needs a DATASET"):
         train_detector(_recipe(), None, "torchvision:ssdlite320_mobilenet_v3_large", tmp_path / "x", options, Silent())

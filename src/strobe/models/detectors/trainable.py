@@ -133,8 +133,8 @@ def _prepared(start: DetectorStart, how: StartOptions, options: LoadOptions, loa
 
 def _untrainable(model: ModelName) -> ModelFailed:
     schemes = [scheme for scheme, one in PROVIDERS.working().items() if one.detector]
-    able = " or ".join([tiny.NETWORKS[0], *(f"a detector of {scheme}:" for scheme in schemes)])
-    return ModelFailed(f"{printable(model.text)}: strobe cannot train this detector; choose {able}")
+    able = ", ".join([tiny.NETWORKS[0], *(f"{scheme}:NAME" for scheme in schemes)])
+    return ModelFailed(f"{printable(model.text)}: strobe cannot train this as a detector; choose one of {able}")
 
 
 def grid_start(
