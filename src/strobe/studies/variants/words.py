@@ -248,9 +248,10 @@ def variant_explanation(view: View) -> tuple[str, list[str]]:
             "background or its object changed. Accuracy on a rung is the share of its images that are right. Two rungs "
             "that differ in one thing, compared on the same images, show the effect of that thing."
         )
-    elif plain:
+    elif any(one.role != "control" for one in plain):
+        named = "variants" if len(plain) > 1 else "a variant"
         out.append(
-            f"Every image was changed in {counted(len(plain), 'way')}, called variants. Each variant has its own "
+            f"Every image was changed in {counted(len(plain), 'way')}, called {named}. Each variant has its own "
             "levels. Accuracy at a level is the share of changed images that are right at that level. Accuracy up to a "
             "level is the share of images that are right in the original and at every level so far."
         )
