@@ -87,4 +87,20 @@ def _searching() -> list[Command]:
         out.append(
             Command(name=f"generator {name} words", words=words, place=place, dest="out", aside=place, weight=0.7)
         )
+    few = (
+        "--images=1",
+        "--scale-images=4",
+        "--steps",
+        "3",
+        "--restarts",
+        "0",
+        "--strips",
+        "1",
+        "--device",
+        "cpu",
+        "-q",
+    )
+    words = ("vary", "generator", "out", "--generator", "strobe-ae", "--photos", "datasets/masked", "-m")
+    words = (*words, "strobe-world-linf", *few, "--granularity", "coarse")
+    out.append(Command(name="generator photos", words=words, place=("datasets/masked",), dest="out", weight=0.5))
     return out

@@ -91,6 +91,11 @@ KILLS: dict[str, Killed] = {
     "generator": _killed(
         f"vary generator out --generator py:generator.py:make -m py:net.py:make {_SEARCH}", "generator.py net.py"
     ),
+    "photos": _killed(
+        "vary generator out --generator strobe-ae --photos datasets/masked -m strobe-world-linf --images=1 "
+        "--scale-images=4 --steps 3 --restarts 0 --strips 1 --granularity coarse --device cpu -q",
+        "datasets/masked",
+    ),
     "export-csv": _killed("export datasets/video csv out -q", "datasets/video"),
     "export-vid-robust": _killed("export datasets/votes imagenet-vid-robust out -q", "datasets/votes"),
     "predict": _killed(
