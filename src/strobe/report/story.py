@@ -21,6 +21,8 @@ from strobe.report.wording import better_first, cause_text, counted, is_known, i
 
 M = TypeVar("M", bound=ModelResult)
 
+_WARNINGS = 3  # the largest number of models whose warning is part of the lead
+
 MOST_PAIRS = 60
 """The largest number of rows of the comparison on the page. With many models, tables/comparison.csv has the rest."""
 
@@ -59,23 +61,29 @@ def _beside_doubted(
         return _no_answers(doubted, than, view)
     head, lede = lead(replace(view, results=replace(view.results, models=_without(view, doubted))))
     which = "This model is" if len(doubted) == 1 else "These models are"
-    warnings = " ".join(_warning_text(name, warning, view) for name, warning in doubted.items())
-    return head, f"{lede} {warnings} {which} excluded from this summary."
+    return head, f"{lede} {_warning_texts(doubted, view)} {which} excluded from this summary."
 
 
 def _without(view: View, names: Mapping[str, str]) -> dict[str, ModelResult]:
     return {name: one for name, one in view.results.models.items() if name not in names}
 
 
-def _warning_text(name: str, warning: str, view: View) -> str:
-    return view.words.say(f"{printable(name)}: {warning}.", names=[name])
+def _warning_texts(doubted: Mapping[str, str], view: View) -> str:
+    """Return the first warnings, and how many more there are. The section “Results” has all of them."""
+    some = list(doubted.items())[:_WARNINGS]
+    shown = [view.words.say(f"{printable(name)}: {warning}.", names=[name]) for name, warning in some]
+    if left := len(doubted) - len(shown):
+        shown.append(
+            f"{counted(left, 'more model')} {'has' if left == 1 else 'have'} such a warning below the results."
+        )
+    return " ".join(shown)
 
 
 def _no_answers(doubted: Mapping[str, str], than: str, view: View) -> tuple[str, str]:
     """Return the lead if no model is shown to be better than a constant answer, or than boxes that ignore the image."""
     who = f"{printable(next(iter(doubted)))} is not" if len(doubted) == 1 else f"None of the {len(doubted)} models is"
     head = f"{who} shown to be better than {than}, so these results are weak evidence about flicker."
-    return head, " ".join(_warning_text(name, warning, view) for name, warning in doubted.items())
+    return head, _warning_texts(doubted, view)
 
 
 def _scored(models: Mapping[str, M]) -> dict[str, M]:

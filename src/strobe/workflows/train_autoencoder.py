@@ -14,7 +14,7 @@ from strobe.core.ports import Progress
 from strobe.models.strobe_net import plan_of
 from strobe.train.recipe import Recipe
 from strobe.workflows.options import TrainOptions
-from strobe.workflows.train_card import CARD, CURVES, WEIGHTS, draw_curves, trained_on, versions_of
+from strobe.workflows.train_card import CARD, CURVES, WEIGHTS, draw_curves, how_made, trained_on, versions_of
 from strobe.workflows.train_gan import sample_sheet
 from strobe.workflows.train_job import Material, Trained, TrainingJob, in_training
 
@@ -185,14 +185,6 @@ class _AutoencoderTraining(TrainingJob):
             *([f"![Loss and variance explained over the epochs]({CURVES})", ""] if has_curves else []),
             "## Training",
             f"- trained on {trained_on(self.material.dataset, len(split.training))}",
-            f"- {len(net.steps)} steps: {', '.join(f'{one.name} ({one.granularity})' for one in net.steps)}",
-            f"- seed {folder.facts['seed']}, {folder.facts['precision']}, {last.step} steps{stopped} in "
-            f"{last.seconds:.0f} s; this training is `{folder.name}`",
-            f"- {', '.join(f'{key} {value}' for key, value in versions.items())}",
-            "",
-            "```toml",
-            self.recipe.to_toml().rstrip(),
-            "```",
-            "",
+            *how_made(net.steps, folder, last, stopped, versions, self.recipe),
         ]
         return "\n".join(lines)

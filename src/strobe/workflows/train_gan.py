@@ -16,7 +16,7 @@ from strobe.core.ports import Progress
 from strobe.models.strobe_net import plan_of
 from strobe.train.recipe import Recipe
 from strobe.workflows.options import TrainOptions
-from strobe.workflows.train_card import CARD, CURVES, WEIGHTS, draw_curves, trained_on, versions_of
+from strobe.workflows.train_card import CARD, CURVES, WEIGHTS, draw_curves, how_made, trained_on, versions_of
 from strobe.workflows.train_job import Material, Trained, TrainingJob, in_training
 
 if TYPE_CHECKING:
@@ -250,14 +250,6 @@ class _GanTraining(TrainingJob):
             "## Training",
             f"- trained on {trained_on(dataset, len(split.training))}",
             f"- {len(self._space)} classes: {names}{more}",
-            f"- {len(net.steps)} steps: {', '.join(f'{one.name} ({one.granularity})' for one in net.steps)}",
-            f"- seed {folder.facts['seed']}, {folder.facts['precision']}, {last.step} steps{stopped} in "
-            f"{last.seconds:.0f} s; this training is `{folder.name}`",
-            f"- {', '.join(f'{key} {value}' for key, value in versions.items())}",
-            "",
-            "```toml",
-            self.recipe.to_toml().rstrip(),
-            "```",
-            "",
+            *how_made(net.steps, folder, last, stopped, versions, self.recipe),
         ]
         return "\n".join(lines)

@@ -37,7 +37,8 @@ def found(view: View) -> tuple[SharedBackbone, ...]:
 def backbone_lines(view: View) -> list[Lines]:
     """Return a table for every classifier with a detector of the same backbone."""
     out: list[Lines] = []
-    for one in found(view):
+    every = found(view)
+    for one in every:
         named = any(row.below_people is not None for row in one.rows)
         rows = [
             [
@@ -54,7 +55,9 @@ def backbone_lines(view: View) -> list[Lines]:
         notes = [f"% and points [95 % interval], {one.n} images; differences are paired by image and Holm-corrected"]
         if one.people is not None:
             notes.append(f"people are right in {with_interval(one.people)} % of their answers on whole images")
-        title = f"{printable(view.results.dataset.name)}: {printable(one.backbone)} as classifier and as detector"
+        several = sum(other.backbone == one.backbone for other in every) > 1  # for example one for each seed
+        who = f"{one.backbone} ({one.rows[0].model})" if several else one.backbone
+        title = f"{printable(view.results.dataset.name)}: {printable(who, limit=80)} as classifier and as detector"
         out.append((title, [*columns, *(["people minus this"] if named else [])], rows, notes))
     return out
 

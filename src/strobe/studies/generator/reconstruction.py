@@ -6,11 +6,14 @@ from strobe.core.errors import printable
 from strobe.core.estimate import Estimate
 from strobe.core.variants import ANCHOR
 from strobe.report.view import Lines, View
-from strobe.report.wording import is_known, join, percent, value_of, with_interval
+from strobe.report.wording import is_known, join, value_of, with_interval
 from strobe.studies.variants.records import Contrast
 
 PHOTO = "photo"
 """The kind of the variant that pairs reconstructions with their photos."""
+
+_NAMED = 4
+"""The largest number of models that the sentence names."""
 
 NOTE = (
     "photos are shown at the size of the autoencoder's images; no activation is changed; searches start at "
@@ -33,10 +36,13 @@ class Reconstructed:
         return None if self.contrast is None else self.contrast.value
 
 
+def _photo_variants(view: View) -> list[str]:
+    return [name for name, one in view.variants.items() if one.fields.get("kind") == PHOTO]
+
+
 def reconstructed(view: View) -> list[Reconstructed]:
     """Return every classifier on photos and reconstructions, or nothing if no photo was reconstructed."""
-    names = [name for name, one in view.variants.items() if one.fields.get("kind") == PHOTO]
-    out = []
+    names, out = _photo_variants(view), []
     for model, result in view.classifiers.items():
         for score in result.variants or ():
             if score.variant in names and score.levels:
@@ -54,13 +60,20 @@ def reconstructed(view: View) -> list[Reconstructed]:
     return out
 
 
-def reconstruction_text(rows: list[Reconstructed]) -> str:
-    """Return one sentence: accuracy on photos and on reconstructions, for each model."""
-    known = [one for one in rows if is_known(one.photos) and is_known(one.made)]
+def reconstruction_text(view: View) -> str:
+    """Return one sentence: the change of accuracy by reconstruction, for each model.
+
+    It also names models that the summary excludes, because reconstruction alone may be what makes them weak.
+    """
+    names = _photo_variants(view)
     each = [
-        f"{printable(one.model)} from {percent(value_of(one.photos))} to {percent(value_of(one.made))}" for one in known
+        f"{printable(one.held)} by " + f"{100 * value_of(one.value):+.1f}".replace("-", "−")
+        for one in view.results.contrasts or ()
+        if (one.of, one.a) == ("variants", ANCHOR) and one.b in names and one.held and is_known(one.value)
     ]
-    return f"Reconstruction alone changes the accuracy of {join(each)}." if each else ""
+    if len(each) > _NAMED:
+        each = [*each[:_NAMED], f"{len(each) - _NAMED} more models by other amounts"]
+    return f"Reconstruction alone changes the accuracy of {join(each)} points." if each else ""
 
 
 def reconstruction_lines(view: View) -> list[Lines]:

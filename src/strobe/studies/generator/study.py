@@ -49,7 +49,7 @@ class Generator(Study):
         if found is None:
             return None
         head, more = generator_lead(found)
-        return head, " ".join(filter(None, (reconstruction_text(reconstructed(view)), more)))
+        return head, " ".join(filter(None, (reconstruction_text(view), more)))
 
     def figures(self, view: View) -> Sequence[SectionFigures]:
         """Return the figures of the granularities."""
