@@ -1,8 +1,9 @@
 """Numbers and names formatted for people."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from strobe.analyses.comparison import Comparison
 from strobe.core.errors import printable
@@ -10,6 +11,8 @@ from strobe.core.estimate import Estimate
 from strobe.core.ladders import CALLED, KIND
 from strobe.core.variants import Variant
 from strobe.studies.variants.records import Contrast, MeanScore, VariantFacts
+
+T = TypeVar("T")
 
 NONE = "—"
 
@@ -190,6 +193,31 @@ def some(names: Sequence[str], most: int = 8) -> str:
     return join(names if len(names) <= most else [*names[:most], f"{len(names) - most} more"])
 
 
+def extreme(
+    items: Iterable[T], value: Callable[[T], float], name: Callable[[T], object], *, pick: Callable[..., T] = max
+) -> tuple[T, str, bool]:
+    """Return an item with the largest (`pick=max`) or smallest value, its name, and whether other items tie with it.
+
+    Items tie if they have the same value to a tenth of a point. The name then lists the first few of them, so that no
+    text calls one of several equals the best.
+
+    >>> extreme({"a": 0.75, "b": 0.5, "c": 0.7502}.items(), lambda pair: pair[1], lambda pair: pair[0])
+    (('a', 0.75), 'a and c', True)
+    """
+    every = list(items)
+    first = pick(every, key=value)
+    tied = [one for one in every if round(value(one), 3) == round(value(first), 3)]
+    return tied[0], some([printable(name(one)) for one in tied], 3), len(tied) > 1
+
+
+def both_ends(
+    items: Iterable[T], value: Callable[[T], float], name: Callable[[T], object]
+) -> tuple[tuple[T, str, bool], tuple[T, str, bool]]:
+    """Return the smallest and the largest of these items, each as `extreme` does."""
+    every = list(items)
+    return extreme(every, value, name, pick=min), extreme(every, value, name)
+
+
 def p_text(p: float | None, *, level: float = 0.05) -> str:
     """Return a p-value with three decimals, or with more if rounding would move it across the significance level.
 
@@ -207,6 +235,16 @@ def is_sure(row: Comparison | Contrast) -> bool:
     """Return whether a difference is significant, by the corrected p-value if there is one."""
     p = row.p if row.p_holm is None else row.p_holm
     return p is not None and p < 0.05
+
+
+def is_apart(found: Estimate) -> bool:
+    """Return whether the interval of a difference excludes 0."""
+    return found.low is not None and found.high is not None and (found.low > 0 or found.high < 0)
+
+
+def cautions(found: Iterable[Estimate]) -> list[str]:
+    """Return why some of these intervals must be read with care, each reason once."""
+    return list(dict.fromkeys(one.reason for one in found if one.reason and one.low is not None and is_known(one)))
 
 
 def better_first(row: Comparison) -> Comparison:

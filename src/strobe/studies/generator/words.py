@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate
 from strobe.report.view import Lines, View
-from strobe.report.wording import counted, is_known, join, percent, plain_number, value_of
-from strobe.studies.variants.records import Contrast, PreservedResults, Search, StillFound, VariantFacts, VariantScore
+from strobe.report.wording import cautions, counted, is_known, is_sure, join, p_text, percent, plain_number, value_of
+from strobe.studies.variants.records import Contrast, PreservedResults, Search, VariantFacts, VariantScore
 
 ORDER = ("latent", "coarse", "middle", "fine", "pixel", "all")
 """Granularities from the largest features to the smallest, then all layers together, then single layers."""
@@ -59,9 +59,8 @@ class PreservedFigures:
     who: str
     searches: Mapping[Key, Search]
     ratios: Mapping[Key, Contrast]
-    still: Mapping[Key, StillFound]
     share: Mapping[Key, Estimate]
-    anchors: Estimate | None = None
+    before: Mapping[Key, Estimate] = field(default_factory=dict)
     control: Mapping[Key, Estimate] = field(default_factory=dict)
 
 
@@ -123,9 +122,8 @@ def _kept(view: View, found: PreservedResults, places: Mapping[str, Key], baseli
         who=who if found.by == "people" else join([printable(name) for name in found.who]),
         searches={places[one.variant]: one for one in found.searches if one.variant in places},
         ratios=_ratios(found.contrasts, places, baseline),
-        still={places[one.variant]: one for one in found.still if one.variant in places},
         share=share,
-        anchors=next((one.kept for one in found.preservation if one.role == "anchor"), None),
+        before={places[one.variant]: one.before for one in found.preservation if one.variant in places and one.before},
         control=controls,
     )
 
@@ -212,7 +210,7 @@ def _least(share: float) -> str:
 
 def ratio_text(found: GranularityView) -> str:
     """Return the ratio of search distances for each other target, at the coarse and at the fine end."""
-    parts = []
+    parts, flat = [], []
     for target in found.others:
         known = [
             name
@@ -221,22 +219,45 @@ def ratio_text(found: GranularityView) -> str:
         ]
         if known:
             ends = list(dict.fromkeys((known[0], known[-1])))
-            ratios = [f"{value_of(found.ratios[name, target].value):.2f} ({name})" for name in ends]
+            rows = [found.ratios[name, target] for name in known]
+            ratios = [
+                f"{value_of(row.value):.2f} ({name}{'' if is_sure(row) else ', not significant'})"
+                for name, row in zip(known, rows, strict=True)
+                if name in ends
+            ]
+            if not any(map(is_sure, rows)):
+                ratios = [f"{value_of(found.ratios[name, target].value):.2f} ({name})" for name in ends]
+                least = min((one for row in rows if (one := row.p if row.p_holm is None else row.p_holm) is not None),
+                            default=None)  # fmt: skip
+                p = f"; corrected p at least {p_text(least)}" if least is not None else ""
+                flat.append(f"{printable(target)} ({' to '.join(ratios)} times as large{p})")
+                continue
             parts.append(f"{printable(target)} needs changes {' to '.join(ratios)} times as large")
-    return f"To be fooled, {join(parts)} as {printable(found.baseline)}." if parts else ""
+    base = printable(found.baseline)
+    none = f"No significant difference in the size of these changes is shown between {base} and {join(flat)}."
+    return " ".join([f"To be fooled, {join(parts)} as {base}."] * bool(parts) + [none] * bool(flat))
 
 
 def kept_text(kept: PreservedFigures) -> str:
     """Return how the headline changes with preserved findings only."""
-    shares = [value_of(one.still) for one in kept.still.values() if is_known(one.still)]
-    if not shares:
+    known = [key for key, one in kept.share.items() if is_known(one)]
+    if not known:
         return ""
-    low, high = percent(min(shares), digits=0), percent(max(shares), digits=0)
-    span = low if low == high else f"{low} to {high}"
-    return (
-        f"Judged by {kept.who}, the finding still shows its class for {span} of the images, depending on granularity "
-        "and model."
-    )
+    text = f"Judged by {kept.who}, {_span([kept.share[key] for key in known])} of the findings still show their class"
+    text += ", depending on granularity and model"
+    before = [one for key in known if is_known(one := kept.before[key])]
+    if not before:
+        return f"{text}. Nobody judged the unchanged images, so the changes may not be the reason."
+    return f"{text}; of the same images unchanged, {_span(before)} do."
+
+
+def _span(shares: Sequence[float]) -> str:
+    """Return the smallest and the largest of these shares.
+
+    >>> _span([0.5, 0.625]), _span([0.5])
+    ('50\\xa0% to 62\\xa0%', '50\\xa0%')
+    """
+    return " to ".join(dict.fromkeys(percent(end, digits=0) for end in (min(shares), max(shares))))
 
 
 def granular_rows(found: GranularityView) -> tuple[list[str], list[list[str]], list[str]]:
@@ -261,6 +282,7 @@ def granular_rows(found: GranularityView) -> tuple[list[str], list[list[str]], l
         (key, row.value) for key, row in found.ratios.items() if is_known(row.value) and row.value.low is None
     ]
     notes += [f"{printable(' against '.join(key))}: {value.reason}" for key, value in open_ended if value.reason]
+    notes += cautions(row.value for row in found.ratios.values())
     failed = sum(one.failed for one in found.searches.values())
     wrong = sum(one.anchor_wrong for one in found.searches.values())
     notes += [f"{counted(failed, 'search').replace('searchs', 'searches')} failed"] if failed else []

@@ -258,4 +258,5 @@ def _sentence(model: str, rows: Sequence[Smoothed]) -> str:
         parts.append(f"{percent(best['past'].acc_pmk)} with past frames only")
     if not parts:
         return f"{printable(model)} reaches {percent(start)}; no smoothing was tried."
-    return f"Without smoothing, {printable(model)} reaches {percent(start)}. At best it reaches {' and '.join(parts)}."
+    most = f"With the smoothing that is best on this data, it reaches {' and '.join(parts)}."
+    return f"Without smoothing, {printable(model)} reaches {percent(start)}. {most}"
