@@ -23,17 +23,7 @@ from strobe.core.tasks import Task
 from strobe.metrics.bootstrap import FEW_VIDEOS
 from strobe.report.study import applying
 from strobe.report.view import Lines, View, in_short_names
-from strobe.report.wording import (
-    cautions,
-    counted,
-    in_subset,
-    is_known,
-    level_text,
-    percent,
-    plain_number,
-    some,
-    with_interval,
-)
+from strobe.report.wording import counted, in_subset, is_known, level_text, percent, plain_number, some, with_interval
 from strobe.studies.temporal.records import Bounds
 from strobe.studies.variants.records import MeanScore
 
@@ -162,7 +152,12 @@ def _notes(models: Mapping[str, ModelResult], view: View) -> list[str]:
         notes.append(f"No intervals: {view.words.say(printable(first.reason or 'they are switched off'))}.")
     if few := few_videos(view):
         notes.append(f"{few[0].upper()}{few[1:]}.")
-    marks = cautions(figure for one in models.values() for figure in one.headline)
+    marks = [
+        figure.reason
+        for one in models.values()
+        for figure in one.headline
+        if is_known(figure) and figure.low is not None
+    ]
     texts = dict.fromkeys([*view.doubts, *view.results.dataset.cautions(), *marks])
     notes += [view.words.say(f"{text[0].upper()}{text[1:]}.") for text in texts if text]
     plain = {note for one in models.values() for note in one.notes or ()}
@@ -339,9 +334,8 @@ def headline_lines(results: Results) -> list[Lines]:
         notes = [f"% [95 % interval], {about}" if bounded else f"%, {about}: {_no_intervals(view, models, full)}"]
         if bounded and (few := few_videos(view)):
             notes.append(few)
-        marks = cautions(one.of(model) for one in (*full, *brief) for model in models.values())
-        every = (*view.doubts, *data.cautions(), *marks, *note_lines(models))
-        notes += list(dict.fromkeys(view.words.say(note, names=models) for note in every if note))
+        cautions = (*view.doubts, *data.cautions(), *note_lines(models))
+        notes += list(dict.fromkeys(view.words.say(note, names=models) for note in cautions if note))
         known = {name: model for name, model in models.items() if isinstance(model, ClassificationResult)}
         notes += [f"{printable(name)}: {stopped(model)}" for name, model in known.items() if model.stopped_early]
         notes += [_bounds(name, model, model.bounds, data.k) for name, model in known.items() if model.bounds]
@@ -349,7 +343,7 @@ def headline_lines(results: Results) -> list[Lines]:
         notes += out_of_reach(models)
         notes += [note for study in applying(view) for note in study.notes(view, task)]
         out.append((f"{printable(data.name)}: {task}", columns, rows, notes))
-    return [*out, *(lines for study in applying(view) for lines in study.lines(view))]
+    return [view.cautioned(one) for one in (*out, *(lines for study in applying(view) for lines in study.lines(view)))]
 
 
 def _no_intervals(view: View, models: Mapping[str, ModelResult], columns: Sequence[Measure[Any]]) -> str:

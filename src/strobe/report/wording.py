@@ -86,13 +86,25 @@ def measured(found: Estimate, unit: str = "%") -> str:
     return _minus(text.replace("~", "\N{NO-BREAK SPACE}"))
 
 
-def with_interval(found: Estimate) -> str:
-    """Return a value and its interval in per cent, with a true minus sign.
+def with_interval(found: Estimate, mark: str = "") -> str:
+    """Return a value and its interval in per cent, with a true minus sign, and a mark after it.
 
     >>> with_interval(Estimate(value=-0.5, low=-0.6, high=-0.4, n=9))
     '−50.0 [−60.0, −40.0]'
     """
-    return _minus(found.text())
+    return Figure(_minus(found.text()) + mark, found)
+
+
+class Figure(str):
+    """A printed figure that keeps the reason why its interval must be read with care, if there is one."""
+
+    caution: str | None
+
+    def __new__(cls, text: str, found: Estimate) -> "Figure":
+        """Return the text of an estimate with its caution."""
+        out = super().__new__(cls, text)
+        out.caution = None if found.low is None else found.reason
+        return out
 
 
 def _minus(text: str) -> str:
@@ -240,11 +252,6 @@ def is_sure(row: Comparison | Contrast) -> bool:
 def is_apart(found: Estimate) -> bool:
     """Return whether the interval of a difference excludes 0."""
     return found.low is not None and found.high is not None and (found.low > 0 or found.high < 0)
-
-
-def cautions(found: Iterable[Estimate]) -> list[str]:
-    """Return why some of these intervals must be read with care, each reason once."""
-    return list(dict.fromkeys(one.reason for one in found if one.reason and one.low is not None and is_known(one)))
 
 
 def better_first(row: Comparison) -> Comparison:

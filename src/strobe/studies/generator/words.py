@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate
 from strobe.report.view import Lines, View
-from strobe.report.wording import cautions, counted, is_known, is_sure, join, p_text, percent, plain_number, value_of
+from strobe.report.wording import Figure, counted, is_known, is_sure, join, percent, plain_number, value_of
 from strobe.studies.variants.records import Contrast, PreservedResults, Search, VariantFacts, VariantScore
 
 ORDER = ("latent", "coarse", "middle", "fine", "pixel", "all")
@@ -210,7 +210,7 @@ def _least(share: float) -> str:
 
 def ratio_text(found: GranularityView) -> str:
     """Return the ratio of search distances for each other target, at the coarse and at the fine end."""
-    parts, flat = [], []
+    parts = []
     for target in found.others:
         known = [
             name
@@ -219,23 +219,14 @@ def ratio_text(found: GranularityView) -> str:
         ]
         if known:
             ends = list(dict.fromkeys((known[0], known[-1])))
-            rows = [found.ratios[name, target] for name in known]
+            rows = [found.ratios[name, target] for name in ends]
             ratios = [
                 f"{value_of(row.value):.2f} ({name}{'' if is_sure(row) else ', not significant'})"
-                for name, row in zip(known, rows, strict=True)
-                if name in ends
+                for name, row in zip(ends, rows, strict=True)
             ]
-            if not any(map(is_sure, rows)):
-                ratios = [f"{value_of(found.ratios[name, target].value):.2f} ({name})" for name in ends]
-                least = min((one for row in rows if (one := row.p if row.p_holm is None else row.p_holm) is not None),
-                            default=None)  # fmt: skip
-                p = f"; corrected p at least {p_text(least)}" if least is not None else ""
-                flat.append(f"{printable(target)} ({' to '.join(ratios)} times as large{p})")
-                continue
             parts.append(f"{printable(target)} needs changes {' to '.join(ratios)} times as large")
-    base = printable(found.baseline)
-    none = f"No significant difference in the size of these changes is shown between {base} and {join(flat)}."
-    return " ".join([f"To be fooled, {join(parts)} as {base}."] * bool(parts) + [none] * bool(flat))
+    text = f"To be fooled, {join(parts)} as {printable(found.baseline)}." if parts else ""
+    return f"{text} No ratio is significant." if parts and not any(map(is_sure, found.ratios.values())) else text
 
 
 def kept_text(kept: PreservedFigures) -> str:
@@ -245,18 +236,15 @@ def kept_text(kept: PreservedFigures) -> str:
         return ""
     text = f"Judged by {kept.who}, {_span([kept.share[key] for key in known])} of the findings still show their class"
     text += ", depending on granularity and model"
-    before = [one for key in known if is_known(one := kept.before[key])]
+    before = [one for key in known if (one := kept.before.get(key)) is not None and is_known(one)]
     if not before:
         return f"{text}. Nobody judged the unchanged images, so the changes may not be the reason."
     return f"{text}; of the same images unchanged, {_span(before)} do."
 
 
-def _span(shares: Sequence[float]) -> str:
-    """Return the smallest and the largest of these shares.
-
-    >>> _span([0.5, 0.625]), _span([0.5])
-    ('50\\xa0% to 62\\xa0%', '50\\xa0%')
-    """
+def _span(found: Sequence[Estimate]) -> str:
+    """Return the smallest and the largest of these shares."""
+    shares = [value_of(one) for one in found]
     return " to ".join(dict.fromkeys(percent(end, digits=0) for end in (min(shares), max(shares))))
 
 
@@ -282,7 +270,6 @@ def granular_rows(found: GranularityView) -> tuple[list[str], list[list[str]], l
         (key, row.value) for key, row in found.ratios.items() if is_known(row.value) and row.value.low is None
     ]
     notes += [f"{printable(' against '.join(key))}: {value.reason}" for key, value in open_ended if value.reason]
-    notes += cautions(row.value for row in found.ratios.values())
     failed = sum(one.failed for one in found.searches.values())
     wrong = sum(one.anchor_wrong for one in found.searches.values())
     notes += [f"{counted(failed, 'search').replace('searchs', 'searches')} failed"] if failed else []
@@ -301,7 +288,8 @@ def _ratio_cell(row: Contrast | None) -> str:
     if row is None or row.value.value is None:
         return "—"
     low, high = row.value.low, row.value.high
-    return f"{row.value.value:.2f}" + ("" if low is None or high is None else f" [{low:.2f}, {high:.2f}]")
+    ends = "" if low is None or high is None else f" [{low:.2f}, {high:.2f}]"
+    return Figure(f"{row.value.value:.2f}{ends}", row.value)
 
 
 # -- tables --------------------------------------------------------------------------------------------------------

@@ -256,7 +256,8 @@ def people_confusion(view: View) -> Answer:
         wrong = sum(n for n, _ in mistakes)
         text = f"Of {counted(score.n_answers, 'answer')}, {wrong:,} {'is' if wrong == 1 else 'are'} wrong"
         if mistakes:
-            text += f". The most frequent error: {_called(mistakes[0][1], mistakes[0][0])}"
+            _, most, tie = extreme(mistakes, lambda one: one[0], lambda one: _called(one[1], one[0]))
+            text += f". The most frequent error{'s' if tie else ''}: {most}"
         large = len(truths) > MOST_NAMES
         figures.append(
             FigureContent(

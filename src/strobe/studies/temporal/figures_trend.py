@@ -208,7 +208,7 @@ def _trend_sentence(view: View, models: Models, fit: TrendLine | None) -> str:
     elif len(drops) > 1:
         least, steady, several = extreme(drops, lambda name: drops[name], str, pick=min)
         verb = "have" if several else "has"
-        same = f"and also {verb} the smallest drop" if steady == names else f"and {steady} {verb} the smallest drop"
+        same = f"and also {verb} the smallest drop" if steady == names else f"but {steady} {verb} the smallest drop"
         text += f", {same} {reach} ({points(drops[least])})"
     elif drops:
         text += f"; its drop {reach} is {points(drops[best])}" if best in drops else ""
