@@ -46,19 +46,11 @@ class Reviewer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RoundTwo:
-    """Agreement in round two, in which people see doubtful pairs only, so it says nothing about all pairs."""
-
-    n_pairs_twice: Count
-    fleiss_kappa: Estimate
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewResults:
     """The people who decided which pairs look the same, and how reliable their votes are.
 
     `fleiss_kappa` uses only votes of round one, over the `n_pairs_twice` pairs with two or more such votes. `round_two`
-    is present if people voted again independently.
+    is Fleiss' κ of doubtful pairs, if people voted on them again independently.
     `controls` is the share of hidden control pairs answered correctly. `seconds` is the median time of a vote.
     `too_quick` counts the votes cast faster than a person can view the images. `warnings` lists problems with the
     votes, and is empty if there are none.
@@ -74,7 +66,7 @@ class ReviewResults:
     too_quick: Count
     people: tuple[Reviewer, ...]
     warnings: tuple[str, ...]
-    round_two: RoundTwo | None = field(default=None, metadata=LEFT_OUT)
+    round_two: Estimate | None = field(default=None, metadata=LEFT_OUT)
 
     def text(self) -> str:
         """Return the figures as one line of text."""
@@ -85,9 +77,10 @@ class ReviewResults:
             out.append(f"{kappa} in round one, on {self.n_pairs_twice:,} with two votes or more")
         else:
             out.append("agreement unknown (no pair has two votes in round one)")
-        if self.round_two is not None and self.round_two.fleiss_kappa.value is not None:
-            kappa = self.round_two.fleiss_kappa.text(scale=1.0, digits=2)
-            out.append(f"κ {kappa} in round two, on {self.round_two.n_pairs_twice:,} doubtful pairs")
+        if self.round_two is not None and self.round_two.value is not None:
+            out.append(
+                f"κ {self.round_two.text(scale=1.0, digits=2)} in round two, on {self.round_two.n:,} doubtful pairs"
+            )
         right = self.controls
         out.append(f"{right.count} of {right.n} control pairs right" if right.n else "no control pairs")
         out.append("no times" if self.seconds is None else f"{self.seconds:.1f} s a pair (median)")
@@ -264,7 +257,7 @@ def review_results(
         n_pairs=len({(v.set_id, v.frame_id) for v in votes.on_pairs}),
         n_pairs_twice=ratings.n_twice,
         fleiss_kappa=kappas[0],
-        round_two=RoundTwo(n_pairs_twice=again.n_twice, fleiss_kappa=kappas[1]) if len(again.ratings) else None,
+        round_two=kappas[1] if len(again.ratings) else None,
         controls=control_answers(votes.controls, votes.anchors)["all"],
         seconds=_middle(votes.on_pairs),
         too_quick=sum(one.too_quick for one in people),

@@ -210,15 +210,14 @@ def extreme(
 ) -> tuple[T, str, bool]:
     """Return an item with the largest (`pick=max`) or smallest value, its name, and whether other items tie with it.
 
-    Items tie if they have the same value to a tenth of a point. The name then lists the first few of them, so that no
-    text calls one of several equals the best.
+    Items tie if they have the same value to a tenth of a point. The name then lists the first few of them.
 
     >>> extreme({"a": 0.75, "b": 0.5, "c": 0.7502}.items(), lambda pair: pair[1], lambda pair: pair[0])
     (('a', 0.75), 'a and c', True)
     """
     every = list(items)
     first = pick(every, key=value)
-    tied = [one for one in every if round(value(one), 3) == round(value(first), 3)]
+    tied = [one for one in every if round(value(one), 3) == round(value(first), 3)] or [first]
     return tied[0], some([printable(name(one)) for one in tied], 3), len(tied) > 1
 
 
@@ -247,11 +246,6 @@ def is_sure(row: Comparison | Contrast) -> bool:
     """Return whether a difference is significant, by the corrected p-value if there is one."""
     p = row.p if row.p_holm is None else row.p_holm
     return p is not None and p < 0.05
-
-
-def is_apart(found: Estimate) -> bool:
-    """Return whether the interval of a difference excludes 0."""
-    return found.low is not None and found.high is not None and (found.low > 0 or found.high < 0)
 
 
 def better_first(row: Comparison) -> Comparison:

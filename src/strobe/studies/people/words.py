@@ -9,7 +9,7 @@ from strobe.core.estimate import Estimate
 from strobe.core.variants import ANCHOR
 from strobe.metrics.consistency import FEW_PICTURES
 from strobe.report.view import View
-from strobe.report.wording import Figure, called, counted, is_apart, is_known, join, measured, percent, points, value_of
+from strobe.report.wording import Figure, called, counted, is_known, join, measured, percent, points, value_of
 from strobe.studies.people.records import PeopleResults, PeopleScore
 
 MOST_BESIDE = 60
@@ -184,8 +184,9 @@ def _things(name: str, score: PeopleScore) -> str:
 def ahead(found: Estimate) -> str:
     """Return in words how far people are ahead of a model, or behind it."""
     value = value_of(found)
+    sure = found.low is not None and found.high is not None and (found.low > 0 or found.high < 0)
     word = "ahead of" if value >= 0 else "behind"
-    return f"{points(abs(value))} {word}" if is_apart(found) else f"{points(abs(value))} {word} (not significant)"
+    return f"{points(abs(value))} {word}" if sure else f"{points(abs(value))} {word} (not significant)"
 
 
 def boxes_quality(view: View) -> str | None:
