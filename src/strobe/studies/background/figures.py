@@ -91,10 +91,10 @@ def background_rungs(view: View) -> Answer:
                  and (one := rungs.accuracy(model, step)) is not None and is_known(one)
                  and 2 * one.n >= whole_acc.n]  # fmt: skip
         if known and is_known(whole_acc):
-            low, names, _ = extreme(known, lambda row: value_of(row[1]), lambda row: f"“{row[0].name}”", pick=min)
+            low, hardest, _ = extreme(known, lambda row: value_of(row[1]), lambda row: f"“{row[0].name}”", pick=min)
             parts.append(
                 f"{printable(model)} is right on {percent(whole_acc)} of the whole images. Its lowest accuracy is "
-                f"{percent(low[1])}, on {names}."
+                f"{percent(low[1])}, on {hardest}."
             )
     height = 1.0 + len(steps) * max(0.3, 0.13 * len(rungs.models) + 0.1)
     return FigureContent(

@@ -374,8 +374,8 @@ def people_preservation(view: View) -> Answer:
         both = Mark(value=one.named, colour=blue), Mark(value=one.kept, colour=orange, marker="D")
         chart.append(ChartRow(label=name, marks=side_by_side(both)))
     same = [one for one in rows if one.role == "same"] or [one for one in rows if one.role == "control"]
-    worst, names, tie = extreme(same, lambda one: value_of(one.named), lambda one: one.variant, pick=min)
-    text = f"Under {names}, {percent(worst.named)} of the answers give the class of the original"
+    worst, hardest, tie = extreme(same, lambda one: value_of(one.named), lambda one: one.variant, pick=min)
+    text = f"Under {hardest}, {percent(worst.named)} of the answers give the class of the original"
     text += "" if tie else f", and {percent(worst.kept)} of the images keep it by majority"
     if not tie and worst.lost is not None and is_known(worst.lost):
         text += f". That is {_short_of(worst.lost)} than for the originals of the same images"
