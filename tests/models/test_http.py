@@ -112,7 +112,7 @@ def test_a_reply_that_never_ends_is_cut(server: Any) -> None:
 
 def test_no_reply_no_server_and_no_json(server: Any) -> None:
     waits = threading.Event()
-    with pytest.raises(RequestFailed, match=r"no reply within 0\.2 s") as slow:
+    with pytest.raises(RequestFailed, match=r"no complete reply within 0\.2 s") as slow:
         client(server(lambda _: waits.wait(5)), timeout=0.2).send("POST", "/")
     waits.set()
     gone = server(saying(200))
