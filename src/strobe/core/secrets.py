@@ -11,7 +11,7 @@ from typing import Any
 
 _known: dict[str, re.Pattern[str]] = {}
 _lock = threading.Lock()
-_SHORTEST = 6
+_SHORTEST = 5
 
 
 def remember(secret: str) -> None:
