@@ -64,6 +64,11 @@ def test_each_character_in_its_own_way(secret: str, data: st.DataObject) -> None
     assert _hides(secret, f"a {text} b").startswith("a …")
 
 
+@given(KEYS, st.sampled_from(["\x1b", "\u200b", r"\u001b", "%0a", "&#7;", r"\n"]), st.integers(1, 7))
+def test_with_something_invisible_between(secret: str, between: str, at: int) -> None:
+    assert _hides(secret, f"@{secret[:at]}{between}{secret[at:]}@") == "@…@"
+
+
 @given(KEYS, st.sampled_from(list(WHOLE)), st.binary(max_size=7), st.binary(max_size=7))
 def test_as_a_part_of_encoded_bytes(secret: str, way: str, before: bytes, after: bytes) -> None:
     text = WHOLE[way](before + secret.encode() + after)

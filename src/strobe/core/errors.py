@@ -23,6 +23,9 @@ _REFUSED = {
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
+_HALF = re.compile(r"[\ud800-\udfff]")
+"""Halves of characters, which no UTF-8 file can have."""
+
 _MOST_SEARCHED = 2**17
 """How many characters of a text can be shown."""
 
@@ -38,7 +41,7 @@ def printable(text: object, *, limit: int = 300) -> str:
     ('a[31mred b', 'openai:m@http://…@host')
     """
     flat = str(text)[:_MOST_SEARCHED].replace("\n", " ").replace("\t", " ")
-    flat = hidden(_PASSWORD.sub("://…@", _CONTROL.sub("", flat)))
+    flat = hidden(_PASSWORD.sub("://…@", _HALF.sub("\ufffd", _CONTROL.sub("", flat))))
     return flat if len(flat) <= limit else flat[: limit - 1] + "…"
 
 

@@ -12,6 +12,11 @@ from typing import Any
 _known: dict[str, re.Pattern[str]] = {}
 _lock = threading.Lock()
 _SHORTEST = 5
+_BETWEEN = (
+    r"(?:[\x00-\x1f\x7f\xad\u200b-\u200f\u2060\ufeff]|\\{1,8}(?:u00[01][0-9a-fA-F]|[bfnrt])|%[01][0-9a-fA-F]"
+    r"|&#(?:[xX]0{0,4}[01]?[0-9a-fA-F]|0{0,4}[0-9]|0{0,4}[12][0-9]);){0,8}"
+)
+"""Characters that nobody sees, plain or escaped, which may stand between those of a secret."""
 
 
 def remember(secret: str) -> None:
@@ -24,8 +29,8 @@ def remember(secret: str) -> None:
 def hidden(text: str) -> str:
     """Return the text with `…` in place of each known secret, however a service wrote it.
 
-    A character may be plain, or escaped as in JSON, a URL, HTML, or quoted-printable, also twice. The whole secret may
-    be in base64 or in hexadecimal digits.
+    A character may be plain, or escaped as in JSON, a URL, HTML, or quoted-printable, also twice, with invisible
+    characters between. The whole secret may be in base64 or in hexadecimal digits.
 
     >>> remember("sk-a/b")
     >>> hidden(r"key sk-a\\/b, %73k-a%2Fb, \\u0073k-a&#x2f;b, c2stYS9i")
@@ -58,7 +63,7 @@ def _entities() -> dict[str, list[str]]:
 
 def _pattern(secret: str) -> re.Pattern[str]:
     """Return what matches the secret in every form. The repetitions are bounded, so that no text takes long."""
-    forms = ["".join(map(_character, secret)), _hex(secret.encode().hex())]
+    forms = [_BETWEEN.join(map(_character, secret)), _hex(secret.encode().hex())]
     forms += [_in_base64(secret.encode(), before) for before in range(3)]
     return re.compile("|".join(forms))
 
