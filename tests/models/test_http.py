@@ -162,6 +162,30 @@ def test_a_certificate_that_fails_is_one_line(server: Any, tmp_path: Path, monke
     assert client(made, scheme="https").send("POST", "/").body == b"{}"
 
 
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="makes a certificate with openssl")
+def test_a_certificate_for_another_name_and_no_certificate_at_all(
+    server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=elsewhere.test"]
+    words += ["-addext", "subjectAltName=DNS:elsewhere.test", "-keyout", "key.pem", "-out", "cert.pem"]
+    subprocess.run(words, cwd=tmp_path, check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "cert.pem", tmp_path / "key.pem")
+    secret = server(saying(200))
+    secret.socket = context.wrap_socket(secret.socket, server_side=True)
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
+    plain = server(saying(200))
+    for made, scheme, said in (
+        (secret, "https", "its certificate cannot be verified"),
+        (plain, "https", "its certificate cannot be verified"),
+        (secret, "http", "far: "),
+    ):
+        with pytest.raises(RequestFailed, match=said) as failed:
+            client(made, scheme=scheme, timeout=2).send("POST", "/")
+        assert "\n" not in str(failed.value)
+        print(scheme, failed.value)
+
+
 @pytest.mark.parametrize(
     ("address", "said"),
     [

@@ -99,7 +99,11 @@ def test_no_vote_is_lost_or_counted_twice(helpers, tmp_path, decision, monkeypat
             one.start()
         try:
             for kill in (kill_database, kill_backend, end_connections, None) * 2:
-                time.sleep(0.7)
+                more = 10 + sum(map(len, confirmed.values()))
+                late = time.monotonic() + 60
+                while sum(map(len, confirmed.values())) < more:
+                    assert time.monotonic() < late, "no votes any more"
+                    time.sleep(0.02)
                 if kill is not None:
                     try:
                         kill(url, base)

@@ -104,6 +104,8 @@ class GrpcWire:
         blame: Blame = "again" if status in _AGAIN else "frame" if status in _FRAME else "model"
         if "CERTIFICATE_VERIFY_FAILED" in text or "SSL_ERROR" in text or "Ssl handshake" in text:
             blame, text = "model", "its certificate cannot be verified"
+        elif status == "RESOURCE_EXHAUSTED" and "larger than max" in text:  # gRPC's own limit on what it receives
+            blame, text = "frame", f"the reply is larger than {MOST_BYTES:,} bytes"
         elif status == "DEADLINE_EXCEEDED":
             text = f"no complete reply within {self._timeout:g} s"
         elif status == "UNAVAILABLE":
