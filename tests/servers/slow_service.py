@@ -11,7 +11,7 @@ Attack = Callable[[socket.socket], None]
 
 GAP_S = 0.1
 """The time between two pieces."""
-LIFE_S = 8.0
+LIFE_S = 20.0
 """The longest time that an attack goes on, whatever the client does."""
 
 

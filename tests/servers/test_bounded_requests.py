@@ -33,6 +33,8 @@ from strobe.models.registry import load_model
 
 PETS = LabelSpace.of_names("pets", ["cat", "dog"])
 TIMEOUT_S = 0.8
+LONGEST_S = TIMEOUT_S + 5
+"""The time-out and room for a busy machine; an attack goes on three times as long."""
 has_grpc = importlib.util.find_spec("tritonclient") is not None
 needs_grpc = pytest.mark.skipif(not has_grpc, reason="the extra kserve-grpc")
 
@@ -98,11 +100,22 @@ def test_there_is_no_other_way_to_a_service() -> None:
     assert "client_timeout" in (root / "kserve_grpc.py").read_text()
 
 
-def _seconds(call: Callable[[], Any]) -> tuple[float, Any]:
-    begin = time.monotonic()
-    with pytest.raises(StrobeError) as failed:
-        call()
-    return time.monotonic() - begin, failed.value
+def _failure(call: Callable[[], Any]) -> Any:
+    """The error of a call, which must come long before the attack ends."""
+    found: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            call()
+        except StrobeError as error:
+            found.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(LONGEST_S)
+    assert not thread.is_alive(), "it goes on as long as the service likes"
+    assert found, "it did not fail"
+    return found[0]
 
 
 @pytest.mark.parametrize("path", EVERY)
@@ -110,28 +123,26 @@ def _seconds(call: Callable[[], Any]) -> tuple[float, Any]:
 def test_each_slow_answer_ends_in_time(served: Path, path: str, when: str) -> None:
     image = np.zeros((40, 60, 3), dtype=np.uint8)
 
-    def try_one(name: str) -> tuple[str, float, Any]:
+    def try_one(name: str) -> tuple[str, Any]:
         with PATHS[path](served) as (relay, load):
             if when == "loading":
                 relay.turn(ATTACKS[name])
-                return name, *_seconds(load)
+                return name, _failure(load)
             model = load()
             prepared = [model.prepare(image)]
             assert len(model.ask(prepared, sources=["a"]).answers) == 1
             before = relay.n_links
             relay.turn(ATTACKS[name])
             for _ in range(20):  # a client may first find that its old connection is closed
-                out = name, *_seconds(lambda: model.ask(prepared, sources=["a"]))
-                if relay.n_links > before or out[1] > TIMEOUT_S + 1:
+                out = name, _failure(lambda: model.ask(prepared, sources=["a"]))
+                if relay.n_links > before:
                     return out
                 time.sleep(0.2)
             raise AssertionError(f"{name} was not met")
 
     with ThreadPoolExecutor(len(ATTACKS)) as pool:
         tried = list(pool.map(try_one, ATTACKS))
-    late = {name: (seconds, str(error)) for name, seconds, error in tried if seconds > TIMEOUT_S + 1}
-    assert not late, f"{LIFE_S} s is how long an attack goes on"
-    for name, _, error in tried:
+    for name, error in tried:
         assert "\n" not in str(error), name
         if when == "asking":
             assert isinstance(error, RequestFailed), (name, error)
@@ -151,7 +162,7 @@ def _raw(attack: Callable[[socket.socket], None]) -> Iterator[int]:
 @pytest.mark.parametrize("name", ATTACKS)
 def test_a_handshake_ends_in_time(name: str) -> None:
     with _raw(ATTACKS[name]) as port:
-        assert _seconds(lambda: _client(port, scheme="https").send("GET", "/"))[0] < TIMEOUT_S + 1
+        _failure(lambda: _client(port, scheme="https").send("GET", "/"))
 
 
 def test_a_proxy_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,7 +172,7 @@ def test_a_proxy_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
                 monkeypatch.setenv(f"{scheme}_proxy", f"http://127.0.0.1:{port}")
                 monkeypatch.setenv("no_proxy", "")
                 far = HttpClient(f"{scheme}://192.0.2.1", what="far", timeout=TIMEOUT_S, connections=1)
-                assert _seconds(lambda: far.send("GET", "/"))[0] < TIMEOUT_S + 1, (name, scheme)  # noqa: B023 (called here)
+                _failure(lambda: far.send("GET", "/"))  # noqa: B023 (called here)
                 monkeypatch.delenv(f"{scheme}_proxy")
 
 
@@ -173,8 +184,7 @@ def test_a_service_that_does_not_read_ends_in_time() -> None:
             time.sleep(0.05)
 
     with _raw(read_slowly) as port:
-        seconds, error = _seconds(lambda: _client(port).send("POST", "/", body=b"x" * 2**25))
-    assert seconds < TIMEOUT_S + 1
+        error = _failure(lambda: _client(port).send("POST", "/", body=b"x" * 2**25))
     assert error.blame == "again"
 
 
@@ -215,7 +225,7 @@ def test_threads_have_their_own_time() -> None:
 
     with _raw(either) as port:
         far = _client(port)
-        slow = threading.Thread(target=lambda: _seconds(lambda: far.send("GET", "/")))
+        slow = threading.Thread(target=lambda: _failure(lambda: far.send("GET", "/")))
         slow.start()
         time.sleep(TIMEOUT_S * 0.6)
         assert far.send("GET", "/").body == b"{}"
