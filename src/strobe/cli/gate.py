@@ -8,6 +8,7 @@ import click
 
 from strobe.cli.common import dataset_option, folder, json_option, print_json, progress, quiet_option, subset_option
 from strobe.core.errors import printable
+from strobe.core.files import below
 
 if TYPE_CHECKING:
     from strobe.analyses.gate import Limit
@@ -162,7 +163,7 @@ def command(
     if new is None:
         raise click.UsageError("Missing argument 'NEW': the run to judge. Only --plan works without a run")
     outcome = gate(new, request, bar)
-    place = out or new / "gate"
+    place = out or below(new, "gate")
     write_gate(outcome, place)
     if as_json:
         print_json(outcome)

@@ -1,7 +1,5 @@
 """The demo: all steps of strobe on bundled real models, a real clip and real photos."""
 
-import csv
-import io
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +11,7 @@ from strobe.core.files import make_folder, write_text
 from strobe.core.labels import space
 from strobe.core.late import require
 from strobe.core.ports import Progress
+from strobe.core.quoting import csv_text
 from strobe.core.tables import texts
 from strobe.engine.prediction import PredictOptions
 from strobe.formats.assets import COCKATOO, PHOTOS, fetch
@@ -57,11 +56,7 @@ def photo_label(name: str) -> str:
 
 def write_photo_labels(photos: Sequence[Path], path: Path) -> None:
     """Write a CSV with the class of every demo photo."""
-    table = io.StringIO()
-    rows = csv.writer(table, lineterminator="\n")
-    rows.writerow(["file", "label"])
-    rows.writerows([photo.name, photo_label(photo.name)] for photo in photos)
-    write_text(path, table.getvalue())
+    write_text(path, csv_text(["file", "label"], ([photo.name, photo_label(photo.name)] for photo in photos)))
 
 
 def demo(out: Path, options: DemoOptions, progress: Progress) -> Evaluation:
