@@ -460,8 +460,10 @@ class Run:
 
     def is_current(self) -> bool:
         """Return whether the results were computed from exactly the predictions that the run now has."""
-        digests = read_digests(self.path) or {}
-        return "results.json" in digests.get("files", {}) and digests.get("predictions") == self.held()
+        digests = read_digests(self.path)
+        if digests is None or not (self.path / "results.json").is_file():
+            return False
+        return bool(digests.get("predictions") == self.held())
 
     def seal(self, written: Path, *, keep: Sequence[str] = (), predictions: Mapping[str, str] | None = None) -> None:
         """Write digests.json into `written`, with the digests of the results, tables and figures in that folder.
