@@ -322,3 +322,27 @@ def test_two_runs_of_one_model_are_compared(world, view_server):
     (change,) = found["changes"]
     assert (change["held"], change["broken"]) == (0, 0)
     assert sorted(found["rows"]) == ["later/net:0", "run/net:0"]
+
+
+def test_a_whole_tag_without_a_line_end_is_kept(tmp_path):
+    """An editor that leaves out the last line end: the row was shown, and then deleted by the next tag."""
+    add_rows(tmp_path, ["one"], who="Ann", act="tag", text="hard")
+    path = tmp_path / TAGS
+    path.write_text(path.read_text().rstrip("\n"))
+    assert tags_of(read_tags(tmp_path)) == {"one": {"hard": None}}
+    add_rows(tmp_path, ["two"], who="Ann", act="tag", text="easy")
+    assert tags_of(read_tags(tmp_path)) == {"one": {"hard": None}, "two": {"easy": None}}
+    with path.open("a") as file:  # a killed process leaves a part of a row
+        file.write('{"at": "2026')
+    add_rows(tmp_path, ["three"], who="Ann", act="tag", text="odd")
+    assert set(tags_of(read_tags(tmp_path))) == {"one", "two", "three"}
+
+
+def test_the_list_has_the_note_about_damaged_results(world, command):
+    path = world / "run/results.json"
+    path.write_text(path.read_text().replace("0.", "0.1", 1))
+    code, out, _ = command("view", world / "run", "--list")
+    assert code == 0
+    assert "results.json: damaged: its content does not match its digest in digests.json; run strobe score again" in out
+    note = json.loads(command("view", world / "run", "--json")[1])["runs"][0]["note"]
+    assert note in out

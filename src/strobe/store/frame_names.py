@@ -56,7 +56,7 @@ class FrameNames:
         root = self._dataset.root
         if root is not None and not (root / "dataset.json").is_file():
             raise StrobeError(
-                f"the dataset {printable(root)} was removed or moved while it was in use; put it back, and run the same "
+                f"the dataset {printable(root)} was removed or moved while it was in use; put it back, and run the "
                 "command again"
             )
 

@@ -240,12 +240,12 @@ class Run:
         if data.get("subset") is not None:
             with in_file(path, hint="score the run again with <<subset=FILE>> or <<subset=all>>"):
                 decode(Subset, data["subset"])
-        without_digest(path, _without_path(data), hint=_EDITED)
-        data.pop("sha256", None)
         try:
             json_text(data)  # the content is written again later, and JSON cannot represent infinity or NaN
         except ValueError as error:
             raise InvalidFile(path, "it contains a number that is infinite or NaN") from error
+        without_digest(path, _without_path(data), hint=_EDITED)
+        data.pop("sha256", None)
         return data
 
     def asked(self) -> list[str]:
