@@ -56,7 +56,7 @@ def test_no_method_excludes_its_own_value() -> None:
         draws.mean(right.astype(float))
         least = rng.lognormal(size=n)
         paired_ratio(least, np.where(rng.random(n) < 0.2, least * 1.1, least), draws)
-        krippendorff_alpha(rng.multinomial(3, [0.8, 0.15, 0.05], size=n), cluster, seed=seed, draws=40)
+        krippendorff_alpha(rng.multinomial(3, [0.8, 0.15, 0.05], size=n), cluster=cluster, seed=seed, draws=40)
 
 
 def test_every_estimate_of_the_golden_runs_obeys() -> None:

@@ -129,7 +129,6 @@ READERS = {
     ("workflows/export.py", "export_figures"): [["export", "run", "figures", "out", "-q"]],
     ("workflows/export.py", "export_leaderboard"): [["export", "run", "leaderboard", "out"]],
     ("view/runs.py", "results_figures"): [["view", "run", "--list"], ["view", "run", "--json"]],
-    ("store/run_folder.py", "subset"): [],  # only for a run that never stored its subset; then the note is an error
 }
 """The commands for each function that reads the results of a run."""
 

@@ -256,23 +256,9 @@ class Run:
     # -- the subset ----------------------------------------------------------------------------------------------
 
     def subset(self) -> Subset | None:
-        """The videos that the run was last scored on, or None for all videos.
-
-        Earlier versions stored only the name of the file in results.json. Such a run raises an error.
-        """
-        about = self.about()
-        if "subset" in about:
-            return None if about["subset"] is None else decode(Subset, about["subset"])
-        try:
-            name = self.results().settings.subset
-        except StrobeError:  # the run has no readable results, so it must be scored anyway
-            return None
-        if name is None:
-            return None
-        raise StrobeError(
-            f"{printable(self.path)} was scored on the subset {printable(name)}, which was not stored with it; pass "
-            "the same <<subset=FILE>>, or <<subset=all>> for every set"
-        )
+        """The videos that the run was last scored on, or None for all videos."""
+        subset = self.about().get("subset")
+        return None if subset is None else decode(Subset, subset)
 
     @property
     def was_scored(self) -> bool:
