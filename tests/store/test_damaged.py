@@ -137,7 +137,8 @@ def _undigested(run: Path, pattern: str) -> Path:
     """The file as versions wrote it that stored no digests."""
     (path,) = run.glob(pattern)
     about = json.loads((run / "run.json").read_text())
-    (run / "run.json").write_text(json.dumps({key: value for key, value in about.items() if key != "brought_sha256"}))
+    older = {key: value for key, value in about.items() if key not in ("brought_sha256", "sha256")}
+    (run / "run.json").write_text(json.dumps(older))
     return path.rename(path.with_name(f"{path.name.partition('.')[0]}.parquet"))
 
 

@@ -22,6 +22,7 @@ from strobe.core.estimate import Estimate
 from strobe.core.files import read_json, write_json
 from strobe.metrics.paired import least_videos
 from strobe.report.gate import as_markdown
+from strobe.store.run_folder import Run
 
 
 def _wrong(data: strobe.Dataset, sets: list[int]) -> ClassAnswers:
@@ -45,7 +46,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     cases = {"old": range(10), "same": range(11), "worse": range(40), "better": []}
     for day, (name, sets) in enumerate(cases.items(), start=1):
         strobe.evaluate(folder / "data", _wrong(data, list(sets)), folder / name, report=False)
-        about = read_json(folder / name / "run.json")
+        about = Run(folder / name).about()
         write_json(folder / name / "run.json", about | {"at": f"2026-03-0{day}T10:00:00+00:00"})
     for name, sets in {"few-old": [], "few-new": [0]}.items():
         strobe.evaluate(folder / "few", _wrong(few, sets), folder / name, report=False)

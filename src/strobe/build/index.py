@@ -215,6 +215,9 @@ def open_indexed(path: Path, limits: Limits, *, by_decoding: bool = False) -> tu
         if len(pts) == 0:
             hint = f"the codec is {printable(stream.codec_context.name)}; re-encode it, for example to H.264"
             raise InvalidFile(path, "has no frame that FFmpeg can decode", hint=hint)
+        if len(pts) == 1 < declared and container.format.name == "gif":
+            hint = "give each image a delay, for example with gifsicle --delay=10"
+            raise InvalidFile(path, f"has {declared} images without delays, of which FFmpeg shows one", hint=hint)
         if declared and declared != len(pts):
             notes.append(f"the header gives {declared} frames, but the file has {len(pts)}")
         elif not declared:

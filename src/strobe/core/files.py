@@ -255,9 +255,19 @@ def sha256_of_file(path: Path) -> str:
 
 WRITTEN = (
     *("media", "masks", "generator", "predictions", "external", "frames", "tables", "figures", "data", "images", "val"),
-    *(".committed", ".build", ".simulate", ".attack", ".generator", ".detector", "metadata", "test", "report"),
+    *(".committed", ".build", ".simulate", ".attack", ".generator", ".detector", "metadata", "test", "report", "gate"),
 )
 """The folders inside a folder that commands write to."""
+
+
+def below(folder: Path, name: str) -> Path:
+    """Return a folder to write to inside a folder that the user gave. A link that leads out of it is refused.
+
+    Raises KeyError if the name is not in the list of such folders, so that every check knows it.
+    """
+    if PurePath(name).parts[0] not in WRITTEN:
+        raise KeyError(f"{name} is not in strobe.core.files.WRITTEN")
+    return inside(folder, name)
 
 
 def inside(folder: Path, name: str | PurePath, *, replaced: bool = False) -> Path:

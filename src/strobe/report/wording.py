@@ -92,15 +92,15 @@ def with_interval(found: Estimate, mark: str = "") -> str:
     >>> with_interval(Estimate(value=-0.5, low=-0.6, high=-0.4, n=9))
     '−50.0 [−60.0, −40.0]'
     """
-    return Cell(_minus(found.text()) + mark, found)
+    return EstimateText(_minus(found.text()) + mark, found)
 
 
-class Cell(str):
+class EstimateText(str):
     """A printed figure that keeps the reason why its interval must be read with care, if there is one."""
 
     caution: str | None
 
-    def __new__(cls, text: str, found: Estimate) -> "Cell":
+    def __new__(cls, text: str, found: Estimate) -> "EstimateText":
         """Return the text of an estimate with its caution."""
         out = super().__new__(cls, text)
         out.caution = None if found.low is None else found.reason

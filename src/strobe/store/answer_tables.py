@@ -5,6 +5,7 @@ Scores that do not fit in memory are in a temporary file, which is read a few ro
 
 import hashlib
 import os
+import re
 import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,6 +27,9 @@ from strobe.core.tasks import Task
 
 MOST = 2**29
 """The largest number of bytes of scores in memory. Larger arrays go into a file."""
+
+_DIGITS = 16
+_DIGEST = re.compile(rf"\.([0-9a-f]{{{_DIGITS}}})\.parquet")
 
 Matrix = NDArray[np.float32]
 
@@ -133,6 +137,17 @@ def write_columns(path: Path, columns: Columns, said: Mapping[str, str]) -> None
     content = parquet_of(columns, said)
     with replacing(path) as temporary:
         temporary.write_bytes(content)
+
+
+def digest_in_name(path: Path) -> str | None:
+    """Return the beginning of the file's digest, which is at the end of its name, if it has one."""
+    found = _DIGEST.search(path.name)
+    return found[1] if found else None
+
+
+def with_digest_in_name(path: Path, sha256: str) -> Path:
+    """Return the path with the file's digest in its name. Two shards with the same first and last frame thus differ."""
+    return path.with_name(f"{path.name.partition('.')[0]}.{sha256[:_DIGITS]}.parquet")
 
 
 def parquet_of(columns: Columns, said: Mapping[str, str]) -> pa.Buffer:

@@ -20,7 +20,8 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile
 from strobe.core.files import inside
 from strobe.core.parquet import numbers_of
-from strobe.store.run_folder import StoredModel
+from strobe.core.seals import check_file
+from strobe.store.run_folder import AGAIN, StoredModel
 from strobe.studies.detection.records import DetectionOptions
 from strobe.studies.detection.score import has_boxes
 from strobe.studies.detection.score import score as score_boxes
@@ -108,6 +109,7 @@ def stored_outcomes(run: Path, dataset: Dataset, places: SetRows) -> dict[str, O
     path = inside(run, "tables/sets.parquet")
     if not path.is_file():
         return {}
+    check_file(run, "tables/sets.parquet", hint=AGAIN)
     try:
         known = set(pq.read_schema(path).names)
         name = "set_id" if "set_id" in known else "set"

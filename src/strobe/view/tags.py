@@ -72,6 +72,14 @@ def read_tags(folder: Path) -> list[TagRow]:
     return out
 
 
+def _is_row(line: str) -> bool:
+    try:
+        TagRow(**json.loads(line))
+    except (ValueError, TypeError, InvalidValue):
+        return False
+    return True
+
+
 def add_rows(
     folder: Path,
     sets: Sequence[str],
@@ -97,8 +105,11 @@ def add_rows(
         try:
             with path.open("ab+") as file:
                 file.seek(0)
-                whole = file.read().rfind(b"\n") + 1
-                if whole < file.tell():  # a killed process left a part of a line, which was never confirmed
+                held = file.read()
+                whole = held.rfind(b"\n") + 1
+                if _is_row(held[whole:].decode(errors="replace")):  # an editor left out the end of the last line
+                    content = "\n" + content
+                elif whole < len(held):  # a killed process left a part of a line, which was never confirmed
                     file.truncate(whole)
                 file.write(content.encode())
                 file.flush()

@@ -1,7 +1,5 @@
 """The demo: all steps of strobe on bundled real models, a real clip and real photos."""
 
-import csv
-import io
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,10 +7,11 @@ from pathlib import Path
 
 from strobe.build.options import AnchorOptions, CameraOptions
 from strobe.core.dataset import Dataset, DatasetInfo, joined
-from strobe.core.files import make_folder, write_text
+from strobe.core.files import inside, make_folder, write_text
 from strobe.core.labels import space
 from strobe.core.late import require
 from strobe.core.ports import Progress
+from strobe.core.quoting import csv_text
 from strobe.core.tables import texts
 from strobe.engine.prediction import PredictOptions
 from strobe.formats.assets import COCKATOO, PHOTOS, fetch
@@ -57,11 +56,7 @@ def photo_label(name: str) -> str:
 
 def write_photo_labels(photos: Sequence[Path], path: Path) -> None:
     """Write a CSV with the class of every demo photo."""
-    table = io.StringIO()
-    rows = csv.writer(table, lineterminator="\n")
-    rows.writerow(["file", "label"])
-    rows.writerows([photo.name, photo_label(photo.name)] for photo in photos)
-    write_text(path, table.getvalue())
+    write_text(path, csv_text(["file", "label"], ([photo.name, photo_label(photo.name)] for photo in photos)))
 
 
 def demo(out: Path, options: DemoOptions, progress: Progress) -> Evaluation:
@@ -70,12 +65,12 @@ def demo(out: Path, options: DemoOptions, progress: Progress) -> Evaluation:
         "efficientnet_lite_pytorch", what="the demo", extra="demo"
     )  # fail before the work starts if a package is missing
     require("av", what="the demo", extra="demo")
-    dataset = demo_dataset(out / "dataset", options, progress)
+    dataset = demo_dataset(inside(out, "dataset"), options, progress)
     progress.note(f"{dataset.n_sets} sets, {len(dataset.frames)} frames; running {len(options.models)} models")
     return evaluate(
-        out / "dataset",
+        inside(out, "dataset"),
         options.models,
-        out / "run",
+        inside(out, "run"),
         prediction=PredictOptions(load=LoadOptions(offline=options.offline)),
         request=ScoreRunOptions(),
         progress=progress,
@@ -90,7 +85,7 @@ def demo_dataset(target: Path, options: DemoOptions, progress: Progress) -> Data
     write_photo_labels(photos, target / "photos.csv")
     built = build(
         clip,
-        target / "clip",
+        inside(target, "clip"),
         BuildOptions(
             sampling=AnchorOptions(k=10, every=options.every),
             label=(_COCKATOO,),
@@ -103,7 +98,7 @@ def demo_dataset(target: Path, options: DemoOptions, progress: Progress) -> Data
     ).dataset
     simulated = simulate(
         photos,
-        target / "photos",
+        inside(target, "photos"),
         SimulateOptions(
             camera=_CAMERA,
             labels=target / "photos.csv",
