@@ -4,7 +4,6 @@ Keys come from the environment and are sent in a header. They never appear in a 
 """
 
 import email.utils
-import json
 import os
 import ssl
 import time
@@ -15,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from strobe.core.errors import ModelFailed, printable
+from strobe.core.files import json_of
 from strobe.core.late import require
 from strobe.core.remote import Blame, RequestFailed, Usage
 
@@ -34,7 +34,7 @@ class HttpReply:
     def json(self, what: str) -> Any:
         """Return the body as JSON; `what` names the service in the error."""
         try:
-            return json.loads(self.body)
+            return json_of(self.body)
         except ValueError:
             start = printable(self.body[:80].decode("utf-8", "replace"))
             raise RequestFailed(f"{what}: the reply is not JSON: {start}", blame="frame") from None
@@ -176,7 +176,7 @@ def _message(content: bytes) -> str:
     """Return the error message of a reply: the text in its JSON, or its beginning."""
     text = content[:2000].decode("utf-8", "replace").strip()
     try:
-        said = json.loads(content)
+        said = json_of(content)
     except ValueError:
         return printable(text, limit=160)
     for name in ("error", "detail", "message"):

@@ -1,6 +1,5 @@
 """The table of runs: a row for each model of each run, with its figures, and the state of every run."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from strobe.core.codec import decode
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.estimate import Estimate
 from strobe.core.files import inside, matching, read_json
+from strobe.core.parquet import read_footer
 from strobe.report.wording import with_interval
 from strobe.store.run_folder import Run
 from strobe.view.finding import is_current, signature, state_of
@@ -142,9 +142,6 @@ def _cell(found: Estimate) -> dict[str, Any]:
 
 def _frames_done(path: Path) -> dict[str, int]:
     """Return how many frames each model answered, read from the heads of the files."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     from strobe.store.brought import brought_files
     from strobe.store.journal import SUFFIX, read_journal
 
@@ -155,24 +152,22 @@ def _frames_done(path: Path) -> dict[str, int]:
             shards = matching(facts.parent, f"{said['key']}-*.parquet")
             journals = [read_journal(one).table for one in matching(facts.parent, f"{said['key']}{SUFFIX}")]
             waiting = sum(len(one) for one in journals if one is not None)
-            out[str(said["name"])] = waiting + sum(pq.read_metadata(shard).num_rows for shard in shards)
+            out[str(said["name"])] = waiting + sum(read_footer(shard).n_rows for shard in shards)
         for name, (file, _) in brought_files(path).items():
-            out[name] = pq.read_metadata(file).num_rows
-    except (pa.ArrowException, OSError, KeyError, TypeError) as error:
+            out[name] = read_footer(file).n_rows
+    except (OSError, KeyError, TypeError) as error:
         raise InvalidFile(path, "its predictions cannot be read now") from error
     return out
 
 
 def _n_frames(path: Path) -> int:
     """Return the number of frames of the run's dataset."""
-    import pyarrow.parquet as pq
-
-    counts = [pq.read_metadata(file).num_rows for file in matching(path, "frames/*.parquet")]
+    counts = [read_footer(file).n_rows for file in matching(path, "frames/*.parquet")]
     return int(np.max(counts)) if counts else 0
 
 
 def _dataset_name(path: Path) -> str:
     try:
-        return printable(json.loads(inside(path, "dataset.json").read_text(encoding="utf-8"))["name"])
+        return printable(read_json(inside(path, "dataset.json"))["name"])
     except (StrobeError, OSError, ValueError, KeyError, TypeError):
         return printable(path.name)

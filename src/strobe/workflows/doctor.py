@@ -84,7 +84,8 @@ def _plugins() -> list[dict[str, str]]:
     members = []
     for registry in REGISTRIES:
         rows = [(name, one.package, "") for name, one in registry.plugins.items()]
-        rows += [("", "", line) for line in registry.problems()]
+        known = {member["problem"] for member in members}
+        rows += [("", "", line) for line in registry.problems() if line not in known]
         members += [
             {"group": registry.group or "", "name": name, "package": package, "problem": problem}
             for name, package, problem in rows
