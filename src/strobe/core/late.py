@@ -33,6 +33,9 @@ def require(module: str, *, what: str, extra: str) -> ModuleType:
     except ModuleNotFoundError as error:
         missing = (error.name or module).split(".")[0]
         raise MissingExtra(what, missing, extra) from error
+    except (ValueError, AttributeError, ImportError) as error:  # torch, for one, reads the metadata of every package
+        why = printable(f"{type(error).__name__}: {error}", limit=160)
+        raise StrobeError(f"{what} needs {module}, which cannot be imported ({why}); see strobe doctor") from error
 
 
 def installed_version(package: str = "strobe-vision") -> str | None:
@@ -110,10 +113,10 @@ class Plugin:
         """
         process, leave = os.getpid(), os._exit
 
-        def refuse(code: int) -> NoReturn:
+        def refuse(status: int) -> NoReturn:
             if os.getpid() != process:  # a forked process ends as usual
-                leave(code)
-            raise SystemExit(f"os._exit({code})")
+                leave(status)
+            raise SystemExit(f"os._exit({status})")
 
         try:
             os._exit = refuse

@@ -201,6 +201,15 @@ def opened_zip(path: Path, content: bytes | None = None) -> Iterator[zipfile.Zip
         raise InvalidFile(path, problem, hint=_TRUNCATED) from error
 
 
+def check_archive(path: Path, content: bytes | None = None) -> None:
+    """Refuse an archive that would take too much memory; torch takes every file that begins as an archive for one."""
+    with io.BytesIO(content) if content is not None else path.open("rb") as file:
+        is_archive = file.read(4) == b"PK\3\4"
+    if is_archive:
+        with opened_zip(path, content):
+            pass
+
+
 def read_torch(path: Path, content: bytes | None = None, *, device: str = "cpu", trust: bool = False) -> Any:
     """Return the content of a file that torch.save wrote, as torch.load does, without running code unless `trust`.
 
@@ -208,10 +217,7 @@ def read_torch(path: Path, content: bytes | None = None, *, device: str = "cpu",
     """
     torch = require("torch", what="reading weights", extra="models")
     with io.BytesIO(content) if content is not None else path.open("rb") as file:
-        if file.read(4) == b"PK\3\4":  # torch takes every file that begins so for an archive
-            with opened_zip(path, content):
-                pass
-        file.seek(0)
+        check_archive(path, content)
         return torch.load(file, map_location=device, weights_only=not trust)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from strobe.core.errors import InvalidFile, ModelFailed, printable
 from strobe.core.files import sha256_of_file
 from strobe.core.late import require
-from strobe.core.readers import opened_zip
+from strobe.core.readers import check_archive
 from strobe.models.file_settings import classifier_settings, plan_of
 from strobe.models.naming import labels_of
 from strobe.models.options import LoadOptions, ModelName, default_batch, file_of, torch_setup
@@ -24,12 +24,11 @@ def load(model: ModelName, options: LoadOptions) -> TorchClassifier:
     settings = classifier_settings(model, path, options, own=())
     if options.precision not in ("auto", "float32"):
         raise ModelFailed(f"{name}: a program keeps the precision it was exported in; remove <<precision>>")
+    check_archive(path)
     if not options.trust:
         only_arithmetic(path)
     try:
         with no_code(unless=options.trust):
-            with opened_zip(path):  # its records are checked before torch reads them
-                pass
             program = torch.export.load(str(path))
     except pickle.UnpicklingError as error:
         raise would_run_code(path) from error
