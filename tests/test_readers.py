@@ -230,13 +230,13 @@ def test_arrays_come_back(tmp_path: Path) -> None:
 def test_zip_bombs(tmp_path: Path) -> None:
     path = tmp_path / "w.pth"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("w/data/0", "w") as record:
-        for _ in range(3 * 16):
+        for _ in range(8):
             record.write(bytes(2**26))
     begin = time.monotonic()
     from strobe.models.weights import read_state
 
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with pytest.raises(InvalidFile, match=r"w\.pth: would unpack to 3\.0 GiB, far more than its size allows"):
+    with pytest.raises(InvalidFile, match=r"w\.pth: would unpack to 0\.5 GiB, far more than its size allows"):
         read_state(path)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 800_000, "torch itself, no record"
     assert time.monotonic() - begin < 30
@@ -246,7 +246,7 @@ def test_zip_bombs(tmp_path: Path) -> None:
         with pytest.raises(InvalidFile, match="a record that is neither stored nor deflated"), opened_zip(path):
             pass
     with zipfile.ZipFile(path, "w") as archive:
-        archive.comment = b"PK\5\6 another directory"
+        archive.comment = b"another directory"
     with pytest.raises(InvalidFile, match="a comment"), opened_zip(path):
         pass
 
@@ -289,7 +289,8 @@ def test_a_gzip_bomb(tmp_path: Path) -> None:
 def test_pages_that_two_columns_share(tmp_path: Path) -> None:
     """A footer may name the same pages for thousands of columns; checking them again and again would take hours."""
     names = [f"c{n:03d}" for n in range(300)]
-    pq.write_table(pa.table({name: [1.0] for name in names}), tmp_path / "t.parquet", compression=None)
+    columns = {name: np.zeros(20_000) for name in names} | {"c000": np.random.default_rng(0).random(20_000)}
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet")
     assert read_bounded(tmp_path / "t.parquet")[1] == names
     from strobe.core import parquet
 
@@ -394,7 +395,7 @@ def test_every_verb_names_the_journal(what: str, tmp_path: Path) -> None:
     """It neither ends in a signal nor blames the run or a shard."""
     data, run_folder, journal = _run_with_journal(tmp_path)
     journal.write_bytes(journal.read_bytes() + _BAD_LINES[what]())
-    for words in (["score", run_folder], ["compare", run_folder], ["report", run_folder]):
+    for words in (["score", run_folder], ["compare", run_folder], ["view", tmp_path, "--list"]):
         done = _strobe(*words)
         assert done.returncode in (0, 2), (words, done.stderr)
         assert "bug in strobe" not in done.stderr
@@ -425,7 +426,7 @@ def _run_with_journal(folder: Path) -> tuple[Path, Path, Path]:
     done = _strobe("score", data, "-m", f"file=preds:{folder / 'p.json'}", "-o", folder / "run")
     assert done.returncode == 0, done.stderr
     run_folder = folder / "run"
-    facts = {**dict.fromkeys(KEY_FACTS, ""), "label_space": dataset.info.label_space.name}
+    facts = {**dict.fromkeys(KEY_FACTS, ""), "label_space": dataset.info.label_space.digest}
     facts |= {"spec": {"kind": "logits", "label_space": {"name": "x"}}, "childless": [], "kind": "logits"}
     store = ModelShards(
         run_folder, "far", facts=facts, frames=FrameNames(dataset, run_folder), task=Task.CLASSIFICATION,
@@ -466,6 +467,7 @@ def test_toml_and_base64() -> None:
         arrow_table(b"")
 
 
+@pytest.mark.slow
 def test_deep_json_in_every_file_of_a_dataset_and_a_run(tmp_path: Path) -> None:
     """`[` 200,000 times in each JSON file: one line that names a file, or a file that the verb does not read."""
     data, run_folder, journal = _run_with_journal(tmp_path)
@@ -477,7 +479,7 @@ def test_deep_json_in_every_file_of_a_dataset_and_a_run(tmp_path: Path) -> None:
         folder = data if path.is_relative_to(data) else run_folder
         verbs = [["inspect", data], ["score", run_folder], ["view", tmp_path, "--list"]]
         if path.name in ("results.json", "run.json"):
-            verbs += [["report", run_folder], ["gate", run_folder], ["compare", run_folder]]
+            verbs += [["report", run_folder], ["gate", run_folder, "--min", "acc_pmk=1"], ["compare", run_folder]]
         for words in verbs:
             done = _strobe(*words)
             assert done.returncode in (0, 1, 2), (path.name, words, done.stderr)

@@ -137,7 +137,7 @@ def test_a_damaged_line_is_reported_and_its_frame_is_asked_again(tmp_path: Path)
         _store(tmp_path).read()
     done, _ = _store(tmp_path, note=notes.append).stored()
     assert np.flatnonzero(done).tolist() == [2, 4, 7]
-    assert "was damaged (line 2 is damaged)" in notes[0]
+    assert ".journal: line 2 is damaged; the frames are asked again" in notes[0]
     assert np.flatnonzero(_store(tmp_path).read().scored).tolist() == [2, 4, 7]
 
 

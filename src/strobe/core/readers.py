@@ -122,14 +122,15 @@ def read_array(path: Path, *, mapped: bool = False, hint: str | None = None) -> 
 
 
 def read_arrays(path: Path, *, hint: str | None = None) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a .npz file of numbers by name. No record may unpack to more than the archive declares."""
+    """Return the arrays of a .npz file of numbers by name."""
     found: dict[str, NDArray[Any]] = {}
-    with _reading_array(path, hint), opened_zip(path) as archive:
-        for name in archive.namelist():
-            content = io.BytesIO(archive.read(name))
+    with _reading_array(path, hint):
+        with opened_zip(path) as archive:
+            records = {name.removesuffix(".npy"): io.BytesIO(archive.read(name)) for name in archive.namelist()}
+        for name, content in records.items():
             _check_array(content, len(content.getbuffer()))
             content.seek(0)
-            found[name.removesuffix(".npy")] = np.load(content, allow_pickle=False)
+            found[name] = np.load(content, allow_pickle=False)
     return found
 
 

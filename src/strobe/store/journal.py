@@ -89,7 +89,8 @@ def read_journal(path: Path) -> JournalContent:
                 raise ValueError("another checksum")
             table = arrow_table(base64_of(text))
             schema = pa.unify_schemas([schema, table.schema])
-            if any(schema.field(name).type != pa.string() for name in ("frame_id", "error")[: 1 + bool(len(table))]):
+            needed = ("frame_id", "error") if len(table) else ("frame_id",)
+            if any(table.schema.field(name).type != pa.string() for name in needed):
                 raise ValueError("not the columns of answers")
             tables.append(table)
         except (ValueError, TypeError, KeyError):

@@ -330,10 +330,7 @@ class ModelShards:
         for path, digest in self._journals():
             content = known.get(path) or read_journal(path)
             if content.damaged and self._note is not None:
-                self._note(
-                    f"{printable(self.name)}: {path.name} was damaged ({damaged_lines(content)}); the frames are "
-                    "asked again"
-                )
+                self._note(f"{printable(self.name)}: {path.name}: {damaged_lines(content)}; the frames are asked again")
             self._write_journal(content, digest)
             path.unlink(missing_ok=True)
 
