@@ -61,6 +61,22 @@ def _parquet(folder: Path) -> bytes:
     return (folder / "made.parquet").read_bytes()
 
 
+def _sets(folder: Path) -> bytes:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    import strobe
+
+    names = strobe.example_dataset().sets.set_id.tolist() * 20
+    texts = {
+        name: pa.array(values).dictionary_encode() for name, values in (("set", names), ("model", ["m"] * len(names)))
+    }
+    flags = {name: [True] * len(names) for name in ("anchor_right", "holds")}
+    more = {"worst_answer": ["0"] * len(names), "worst_confidence": pa.array([0.5] * len(names), pa.float32())}
+    pq.write_table(pa.table({**texts, **flags, **more}), folder / "made.parquet")
+    return (folder / "made.parquet").read_bytes()
+
+
 def _npz(folder: Path) -> bytes:
     import numpy as np
 
@@ -85,7 +101,7 @@ def _state() -> dict[str, Any]:
 def _safetensors(_folder: Path) -> bytes:
     from safetensors.torch import save
 
-    return save(_state(), metadata={"strobe": "{}"})
+    return save(_state(), metadata={"made": "for a test"})
 
 
 def _torch_zip(folder: Path) -> bytes:
@@ -135,6 +151,13 @@ def _reading() -> dict[str, Callable[[Path], object]]:
         read_footer(path)
         return read_bounded(path)[0].to_pylist()
 
+    def sets(path: Path) -> object:
+        import strobe
+        from strobe.view.outcomes import SetRows, stored_outcomes
+
+        dataset = strobe.example_dataset()
+        return stored_outcomes(path.parent.parent, dataset, SetRows(dataset, dataset.sets.set_id))
+
     def weights(path: Path) -> object:
         return {name: one.clone() for name, one in read_state(path).items()}
 
@@ -143,15 +166,24 @@ def _reading() -> dict[str, Callable[[Path], object]]:
         return weights(path)
 
     return {
-        "journal": journal, "parquet": parquet, "npz": read_arrays, "npy": read_array, "npy mapped": lambda path:
-        read_array(path, mapped=True).sum(), "safetensors": safetensors, "pth": weights, "old pth": weights,
-        "gzip": gunzip, "json": read_json,
-    }  # fmt: skip
+        "journal": journal,
+        "parquet": parquet,
+        "sets": sets,
+        "npz": read_arrays,
+        "npy": read_array,
+        "npy mapped": lambda path: read_array(path, mapped=True).sum(),
+        "safetensors": safetensors,
+        "pth": weights,
+        "old pth": weights,
+        "gzip": gunzip,
+        "json": read_json,
+    }
 
 
 _MADE: dict[str, tuple[Callable[[Path], bytes], str]] = {
     "journal": (_journal, ".journal"),
     "parquet": (_parquet, ".parquet"),
+    "sets": (_sets, ".parquet"),
     "npz": (_npz, ".npz"),
     "npy": (_npy, ".npy"),
     "npy mapped": (_npy, ".npy"),
@@ -214,7 +246,10 @@ def child(name: str, *, each: int, seed: int) -> None:
     counts, slowest, rng = Counter[str](), 0.0, random.Random(f"{name} {seed}")
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        content, read, path = make(folder), _reading()[name], folder / f"given{ending}"
+        content, read, path = make(folder), _reading()[name], folder / f"tables/given{ending}"
+        path.parent.mkdir()
+        if name == "sets":
+            path = path.with_name("sets.parquet")
         path.write_bytes(content)
         read(path)  # the sound file, which also imports the libraries
         begun = _resident()

@@ -11,7 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from functools import cached_property
 from types import ModuleType
 from typing import Any, Generic, NoReturn, TypeVar
@@ -198,13 +198,10 @@ class Registry(Generic[Member]):
 
         `problems` has a line for each member that cannot be imported.
         """
-        members = {}
-        for name in self:
-            try:
+        members = self.own_members()
+        for name in self.plugins:
+            with suppress(StrobeError):
                 members[name] = self[name]
-            except StrobeError:
-                if name in self.own:
-                    raise
         return members
 
     def line(self, name: str) -> str:

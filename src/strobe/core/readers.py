@@ -8,6 +8,7 @@ more than its own size is refused, and every failure is an error of one line tha
 import base64
 import gzip
 import io
+import pickle
 import struct
 import zipfile
 import zlib
@@ -214,12 +215,19 @@ def check_archive(path: Path, content: bytes | None = None) -> None:
 def read_torch(path: Path, content: bytes | None = None, *, device: str = "cpu", trust: bool = False) -> Any:
     """Return the content of a file that torch.save wrote, as torch.load does, without running code unless `trust`.
 
-    An archive whose records would take too much memory is refused before any is read. Other errors are torch's own.
+    An archive whose records would take too much memory is refused before any is read. A file that would run code, or is
+    not a pickle at all, is torch's UnpicklingError.
     """
     torch = require("torch", what="reading weights", extra="models")
-    with io.BytesIO(content) if content is not None else path.open("rb") as file:
+    try:
         check_archive(path, content)
-        return torch.load(file, map_location=device, weights_only=not trust)
+        with io.BytesIO(content) if content is not None else path.open("rb") as file:
+            return torch.load(file, map_location=device, weights_only=not trust)
+    except (StrobeError, pickle.UnpicklingError):
+        raise
+    except Exception as error:  # the calls in a damaged pickle raise arbitrary exceptions
+        reason = printable(error, limit=120) or type(error).__name__
+        raise InvalidFile(path, f"not a weights file torch can read ({reason})", hint=_TRUNCATED) from error
 
 
 def gunzip(path: Path) -> bytes:

@@ -149,7 +149,7 @@ class TrainFolder:
         broken = InvalidFile(path, "not a readable checkpoint", hint="remove it to start again")
         try:
             state = read_torch(path, _content(path), device=device)
-        except (RuntimeError, EOFError, ValueError, OSError, KeyError, pickle.UnpicklingError) as error:
+        except (StrobeError, pickle.UnpicklingError) as error:
             raise broken from error
         if not isinstance(state, dict) or state.get("name") != self.name:
             raise broken
