@@ -101,7 +101,8 @@ def _state() -> dict[str, Any]:
 def _safetensors(_folder: Path) -> bytes:
     from safetensors.torch import save
 
-    return save(_state(), metadata={"made": "for a test"})
+    content: bytes = save(_state(), metadata={"made": "for a test"})
+    return content
 
 
 def _torch_zip(folder: Path) -> bytes:

@@ -266,16 +266,27 @@ def figures(scored: tuple[Path, Path], site: Path, run: Path, *words: str) -> tu
     return json.loads((run / "results.json").read_text()), out, err
 
 
-def test_a_study_adds_and_stands_in_the_results(scored: tuple[Path, Path], tmp_path: Path) -> None:
-    plain, shown, _ = figures(scored, ROOT / "src", tmp_path / "plain")
+@pytest.fixture(scope="module")
+def unplugged(scored: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> tuple[dict, str, Path]:  # type: ignore[type-arg]
+    """results.json, the terminal text and the run folder of the same score without any plugin."""
+    run = tmp_path_factory.mktemp("unplugged") / "run"
+    found, out, _ = figures(scored, ROOT / "src", run)
+    return found, out, run
+
+
+def test_a_study_adds_and_stands_in_the_results(
+    scored: tuple[Path, Path],
+    unplugged: tuple[dict, str, Path],
+    tmp_path: Path,  # type: ignore[type-arg]
+) -> None:
+    plain, shown, _ = unplugged
     study(tmp_path / "site")
     found, out, err = figures(scored, tmp_path / "site", tmp_path / "run", "--json")
     assert json.loads(out), "nothing comes before the JSON"
     assert "IMPORTED" in err
     assert found.pop("plugins") == {"mine": "mine-one 1.0"}
     assert found.pop("studies")["mine"] == {"seen": 1}
-    plain.pop("studies", None)
-    assert found == plain
+    assert found == {key: value for key, value in plain.items() if key != "studies"}
     out, _ = strobe("score", tmp_path / "run", path=tmp_path / "site")
     assert "Mine" in out
     assert out.startswith(shown[:60])
@@ -305,9 +316,13 @@ def test_a_study_adds_and_stands_in_the_results(scored: tuple[Path, Path], tmp_p
     ],
 )
 def test_a_study_replaces_nothing_and_is_named(
-    parts: dict[str, str], says: str, scored: tuple[Path, Path], tmp_path: Path
+    parts: dict[str, str],
+    says: str,
+    scored: tuple[Path, Path],
+    unplugged: tuple[dict, str, Path],
+    tmp_path: Path,  # type: ignore[type-arg]
 ) -> None:
-    plain, shown, _ = figures(scored, ROOT / "src", tmp_path / "plain")
+    plain, shown, folder = unplugged
     study(tmp_path / "site", **parts)
     found, out, err = figures(scored, tmp_path / "site", tmp_path / "run")
     found.pop("plugins", None)
@@ -316,10 +331,8 @@ def test_a_study_replaces_nothing_and_is_named(
     lines = [line for line in err.splitlines() if "mine-one 1.0: entry point mine = mine_one:STUDY" in line]
     assert len(lines) == bool(says)
     assert says in "".join(lines)
-    assert out.replace(str(tmp_path / "run"), "RUN").startswith(
-        shown.replace(str(tmp_path / "plain"), "RUN").rstrip()[:200]
-    )
-    for table in (tmp_path / "plain" / "tables").glob("*.csv"):
+    assert out.replace(str(tmp_path / "run"), "RUN").startswith(shown.replace(str(folder), "RUN").rstrip()[:200])
+    for table in (folder / "tables").glob("*.csv"):
         assert (tmp_path / "run" / "tables" / table.name).read_text() == table.read_text(), table.name
     assert not (tmp_path / "run" / "up.csv").exists()
 

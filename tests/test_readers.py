@@ -427,7 +427,11 @@ def _run_with_journal(folder: Path) -> tuple[Path, Path, Path]:
     assert done.returncode == 0, done.stderr
     run_folder = folder / "run"
     facts = {**dict.fromkeys(KEY_FACTS, ""), "label_space": dataset.info.label_space.digest}
-    facts |= {"spec": {"kind": "logits", "label_space": {"name": "x"}}, "childless": [], "kind": "logits"}
+    facts |= {
+        "spec": {"kind": "logits", "label_space": dataset.info.label_space.to_json()},
+        "childless": [],
+        "kind": "logits",
+    }
     store = ModelShards(
         run_folder, "far", facts=facts, frames=FrameNames(dataset, run_folder), task=Task.CLASSIFICATION,
         n_classes=len(names),

@@ -24,7 +24,7 @@ from strobe.report.view import View
 
 _RESERVED = {"sets"}
 """The tables under `tables/` that belong to no study."""
-_ANSWERS = {"applies": False, "lead": None, "question": None, "explanation": None, "terms": None}
+_ANSWERS: dict[str, Any] = {"applies": False, "lead": None, "question": None, "explanation": None, "terms": None}
 _ANSWERS |= dict.fromkeys(("lines", "notes", "answers_of"), ())
 """The methods that get the view and whose answer is used as it is, with the answer of a study that failed."""
 

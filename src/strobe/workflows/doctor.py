@@ -81,7 +81,7 @@ def examine(*, speed: bool = True) -> dict[str, Any]:
 
 def _plugins() -> list[dict[str, str]]:
     """Return the members that installed packages add to strobe's registries, and a line for each unusable member."""
-    members = []
+    members: list[dict[str, str]] = []
     for registry in REGISTRIES:
         rows = [(name, one.package, "") for name, one in registry.plugins.items()]
         known = {member["problem"] for member in members}
