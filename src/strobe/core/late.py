@@ -33,7 +33,7 @@ def require(module: str, *, what: str, extra: str) -> ModuleType:
     except ModuleNotFoundError as error:
         missing = (error.name or module).split(".")[0]
         raise MissingExtra(what, missing, extra) from error
-    except (ValueError, AttributeError, ImportError) as error:  # torch, for one, reads the metadata of every package
+    except Exception as error:  # torch, for one, reads the metadata of every installed package
         why = printable(f"{type(error).__name__}: {error}", limit=160)
         raise StrobeError(f"{what} needs {module}, which cannot be imported ({why}); see strobe doctor") from error
 
