@@ -222,7 +222,8 @@ class Results:
     were named by people or judged by models. `strobe` is the version that wrote the file, if it was installed.
     `trainings` is present if models are called NAME~SEED. `flicker` is present if some sets have no label; if no set
     has a label, there may be no model. `remote` is present if models were asked over a network. `studies` holds, by
-    name, the records of studies without a key of their own, such as those of installed packages.
+    name, the records of studies without a key of their own, such as those of installed packages. `plugins` has the
+    package and version of every study of an installed package that added to these results, by the study's name.
     """
 
     schema: Literal[1] = SCHEMA
@@ -244,6 +245,7 @@ class Results:
     flicker: FlickerResults | None = field(default=None, metadata=LEFT_OUT)
     remote: Mapping[str, RemoteScore] | None = field(default=None, metadata=LEFT_OUT)
     studies: Mapping[str, Any] | None = field(default=None, metadata=LEFT_OUT)
+    plugins: Mapping[str, str] | None = field(default=None, metadata=LEFT_OUT)
 
     @property
     def noise(self) -> dict[str, NoiseScore]:

@@ -16,6 +16,7 @@ import re
 import stat
 import tempfile
 import threading
+import tomllib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePath
@@ -41,6 +42,9 @@ STAGING = ".staging-"
 _USUAL = ".strobe.tmp"
 LEFT_BEHIND = re.compile(r"\..+\.([a-z0-9_]{8}|strobe)\.tmp")
 """Name pattern of the temporary files that `replacing` writes next to their targets."""
+
+MOST_JSON = 2**32
+"""The size of the largest JSON file in bytes."""
 
 _UMASK = threading.Lock()  # os.umask can only be read by setting it, which affects the whole process
 
@@ -232,18 +236,39 @@ def reading(path: Path, *, hint: str | None = None) -> Iterator[None]:
         raise StrobeError(f"cannot read {printable(path)}: {error.strerror}") from error
 
 
-def read_json(path: Path, *, hint: str | None = None) -> Any:
+def json_of(text: str | bytes, **how: Any) -> Any:
+    """Return the JSON value of a text. Every fault is a ValueError, also a nesting that is too deep.
+
+    >>> json_of("[" * 200_000)
+    Traceback (most recent call last):
+    ValueError: nested too deep
+    """
+    try:
+        return json.loads(text, **how)
+    except RecursionError as error:
+        raise ValueError("nested too deep") from error
+
+
+def toml_of(text: str) -> dict[str, Any]:
+    """Return the content of a TOML text. Every fault is a ValueError, also a nesting that is too deep."""
+    try:
+        return tomllib.loads(text)
+    except RecursionError as error:
+        raise ValueError("nested too deep") from error
+
+
+def read_json(path: Path, *, hint: str | None = None, **how: Any) -> Any:
     """Return the file's JSON, or raise a one-line InvalidFile with the position of the error."""
     with reading(path, hint=hint):
+        if path.is_file() and path.stat().st_size > MOST_JSON:
+            raise InvalidFile(path, f"larger than {MOST_JSON >> 30} GiB, too large for JSON", hint=hint)
         text = path.read_text(encoding="utf-8")
     try:
-        return json.loads(text)
+        return json_of(text, **how)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         raise InvalidFile(path, f"not JSON ({error.msg})", where=where, hint=hint or "is it truncated?") from error
-    except RecursionError as error:
-        raise InvalidFile(path, "JSON nested too deep", hint=hint) from error
-    except ValueError as error:  # a number with thousands of digits
+    except ValueError as error:  # a number with thousands of digits, or nested too deep
         raise InvalidFile(path, f"not JSON ({printable(error, limit=80)})", hint=hint) from error
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from strobe.core.class_names import class_key
 from strobe.core.codec import decode, encode
 from strobe.core.errors import InvalidValue, UnknownName, expect, printable
+from strobe.core.files import json_of
 
 Floats = NDArray[np.floating[Any]]
 
@@ -434,6 +435,6 @@ def _shipped(name: str) -> Any:
     files = {}
     for entry in sorted(folder.iterdir(), key=lambda item: item.name):
         if entry.name.endswith(".json"):
-            content = json.loads(entry.read_text(encoding="utf-8"))
+            content = json_of(entry.read_text(encoding="utf-8"))
             files[content["name"]] = content["classes"] if name == "spaces" else content
     return files

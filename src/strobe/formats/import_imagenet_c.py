@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from strobe.core.builder import DatasetBuilder, frame_list_digest
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.errors import InvalidFile, StrobeError, UnknownName, expect, printable
-from strobe.core.files import regular, write_bytes
+from strobe.core.files import write_bytes
 from strobe.core.labels import LabelSpace
 from strobe.core.png import png_bytes
+from strobe.core.readers import read_array
 from strobe.core.variants import Variant
 from strobe.formats.import_frames import IMAGE_ENDINGS
 from strobe.formats.import_photos import of_wordnet
@@ -289,17 +290,7 @@ def _severity_folders(source: Path) -> dict[tuple[str, int], Path]:
 
 def _array(path: Path, n_dimensions: int) -> NDArray[np.uint8]:
     """Memory-map a .npy file of bytes."""
-    regular(path)
-    try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except FileNotFoundError as error:
-        raise StrobeError(f"no such file: {printable(path)}") from error
-    except Exception as error:  # a damaged header, which is Python code, raises arbitrary exceptions
-        raise InvalidFile(path, f"not a .npy file of numbers ({printable(error, limit=80)})") from error
-    pictures = n_dimensions == 4
-    if not isinstance(array, np.ndarray):
-        array.close()
-        raise InvalidFile(path, "it contains several arrays, expected a .npy file with one")
+    array, pictures = read_array(path, mapped=True), n_dimensions == 4
     if array.ndim != n_dimensions or (pictures and (array.shape[3] != 3 or array.dtype != np.uint8)):
         rule = "(N, height, width, 3) of 8 bits" if pictures else "(N,)"
         raise InvalidFile(path, f"shape {array.shape} of {array.dtype}, expected {rule}")

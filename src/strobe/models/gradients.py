@@ -8,7 +8,7 @@ from strobe.models.providers import PROVIDERS
 
 def _way_out() -> str:
     """Return advice that names the providers whose classifiers have gradients."""
-    able = PROVIDERS.working().items()
+    able = PROVIDERS.own_members().items()
     named = [f"{'most ' * (one.gradients == 'most')}{scheme}:" for scheme, one in able if one.gradients]
     return f"choose a torch classifier ({', '.join(['bundled', *named])})"
 

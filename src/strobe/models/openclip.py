@@ -17,11 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from strobe.core.errors import CannotWrite, ModelFailed, UnknownName
+from strobe.core.errors import CannotWrite, ModelFailed, StrobeError, UnknownName
 from strobe.core.files import cache_folder, replacing
 from strobe.core.labels import LabelSpace, space
 from strobe.core.late import require
 from strobe.core.ports import Silent
+from strobe.core.readers import read_array
 from strobe.models.downloads import hub
 from strobe.models.header import Header, header_of
 from strobe.models.options import LoadOptions, ModelName, torch_setup
@@ -174,8 +175,8 @@ def _text_head(library: Any, model: Any, tokenizer: Any, prompts: _Prompts, opti
     """Return one unit vector per class, the mean over the prompt ensemble: (width, classes)."""
     torch = require("torch", what="CLIP models", extra="openclip")
     class_names = prompts.words
-    with suppress(OSError, ValueError, EOFError):  # missing or truncated
-        kept = np.load(prompts.file, allow_pickle=False)
+    with suppress(StrobeError):  # missing or truncated
+        kept = read_array(prompts.file)
         if (
             kept.dtype == np.float32
             and kept.ndim == 2

@@ -9,6 +9,7 @@ import re
 import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Literal, cast
@@ -118,7 +119,7 @@ class Format:
 
     def read(self, whole: AnswerShape, pieces: Iterable[TablePart], *, hint: str) -> Answers:
         """Merge the answers of parts in order. Raise a one-line error if the columns of a part are damaged."""
-        at = Path()
+        at = Path(f"the answers of {whole.model}")
 
         def each() -> Iterator[TablePart]:
             nonlocal at
@@ -126,10 +127,18 @@ class Format:
                 at = piece.path
                 yield piece
 
-        try:
+        with damaged_columns(lambda: at, hint=hint):
             return self.answers(whole, each())
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError, pa.ArrowException) as error:
-            raise InvalidFile(at, f"its columns are damaged ({printable(error, limit=80)})", hint=hint) from error
+
+
+@contextmanager
+def damaged_columns(path: Path | Callable[[], Path], *, hint: str) -> Iterator[None]:
+    """Turn an error about the columns of a file into one line that names the file."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, pa.ArrowException) as error:
+        at = path() if callable(path) else path
+        raise InvalidFile(at, f"its columns are damaged ({printable(error, limit=80)})", hint=hint) from error
 
 
 def write_columns(path: Path, columns: Columns, said: Mapping[str, str]) -> None:
@@ -173,11 +182,8 @@ def read_columns(
         for name in columns or needs:
             if not pa.types.is_string(table.schema.field(name).type):
                 raise KeyError(f"{name} is not a text column")
-            table.column(name).validate(
-                full=True
-            )  # damaged text is not valid UTF-8, which pyarrow reports only when the text is read
         return table
-    except (pa.ArrowException, KeyError) as error:
+    except KeyError as error:
         raise InvalidFile(path, f"not a readable Parquet file ({printable(error, limit=80)})", hint=hint) from error
 
 

@@ -27,13 +27,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from strobe.core.answers import Answers
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.files import inside, matching, read_json, replacing, sha256_of_file, write_json
-from strobe.core.parquet import numbers_of
+from strobe.core.parquet import numbers_of, read_footer
 from strobe.core.remote import Usage
 from strobe.core.seals import with_digest, without_digest
 from strobe.core.tasks import Task
@@ -43,6 +42,7 @@ from strobe.store.answer_tables import (
     Columns,
     Rows,
     TablePart,
+    damaged_columns,
     digest_in_name,
     parquet_of,
     read_columns,
@@ -327,10 +327,7 @@ class ModelShards:
         for path, digest in self._journals():
             content = known.get(path) or read_journal(path)
             if content.damaged and self._note is not None:
-                self._note(
-                    f"{printable(self.name)}: {path.name} was damaged ({damaged_lines(content)}); the frames are "
-                    "asked again"
-                )
+                self._note(f"{printable(self.name)}: {path.name}: {damaged_lines(content)}; the frames are asked again")
             self._write_journal(content, digest)
             path.unlink(missing_ok=True)
 
@@ -357,7 +354,7 @@ class ModelShards:
 
     def spent(self) -> Usage:
         """Return what the requests for the stored answers used."""
-        shards = [spent_of(pq.read_schema(path).metadata) for path, _ in self._shards()]
+        shards = [spent_of(read_footer(path, hint=_AGAIN).metadata) for path, _ in self._shards()]
         return sum((read_journal(path).used for path, _ in self._journals()), sum(shards, Usage()))
 
     def read(self, *, kind: str = "logits", every_box: bool = False) -> Answers:
@@ -379,23 +376,30 @@ class ModelShards:
                     raise InvalidFile(
                         path, "an earlier version did not store boxes of classes outside the dataset", hint=_AGAIN
                     )
-                places = self._places(path, table, digest, done)
-                if table.column("error").null_count < len(table):
-                    reasons = zip(places.tolist(), table.column("error").to_pylist(), strict=True)
-                    shape.reasons.update({place: why for place, why in reasons if place >= 0 and why is not None})
+                with damaged_columns(path, hint=_AGAIN):
+                    places = self._places(path, table, digest, done)
+                    shape.reasons.update(_reasons(table, places))
                 yield TablePart(path, table, places)
             for path, digest, content in journals:
                 if content.damaged:
                     raise InvalidFile(path, damaged_lines(content), hint="run the same predict command again")
                 if content.table is not None:
-                    places = self._frames.places(content.table, digest)
-                    places[(places >= 0) & done[places]] = -1  # a shard has them, too
-                    done[places[places >= 0]] = True
-                    why = zip(places.tolist(), content.table.column("error").to_pylist(), strict=True)
-                    shape.reasons.update({place: text for place, text in why if place >= 0 and text is not None})
+                    with damaged_columns(path, hint=_AGAIN):
+                        places = self._frames.places(content.table, digest)
+                        places[(places >= 0) & done[places]] = -1  # a shard has them, too
+                        done[places[places >= 0]] = True
+                        shape.reasons.update(_reasons(content.table, places))
                     yield TablePart(path, content.table, places)
 
         return SHARDS[self.task].read(shape, pieces(), hint=_AGAIN)
+
+
+def _reasons(table: pa.Table, places: Rows) -> dict[int, str]:
+    """Return why frames have no answer, by the dataset's row."""
+    if table.column("error").null_count == len(table):
+        return {}
+    reasons = zip(places.tolist(), table.column("error").to_pylist(), strict=True)
+    return {place: why for place, why in reasons if place >= 0 and why is not None}
 
 
 def _put(path: Path, columns: Columns, said: Mapping[str, str]) -> Path:

@@ -18,6 +18,7 @@ from strobe.core.errors import CannotWrite, InvalidFile, StrobeError, in_file, p
 from strobe.core.files import inside, read_json, write_bytes, write_json, write_text
 from strobe.core.locks import LOCK, writing
 from strobe.core.quoting import csv_text
+from strobe.core.readers import read_torch
 from strobe.core.swaps import Staged, settle, swapping
 
 _ABOUT, _CHECKPOINT, _CURVES = "training.json", "checkpoint.pt", "curves.csv"
@@ -143,8 +144,8 @@ class TrainFolder:
             return None
         broken = InvalidFile(path, "not a readable checkpoint", hint="remove it to start again")
         try:
-            state = torch.load(io.BytesIO(_content(path)), map_location=device, weights_only=True)
-        except (RuntimeError, EOFError, ValueError, OSError, KeyError, pickle.UnpicklingError) as error:
+            state = read_torch(path, _content(path), device=device)
+        except (StrobeError, pickle.UnpicklingError) as error:
             raise broken from error
         if not isinstance(state, dict) or state.get("name") != self.name:
             raise broken

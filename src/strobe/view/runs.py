@@ -1,6 +1,5 @@
 """The table of runs: a row for each model of each run, with its figures, and the state of every run."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,8 @@ from typing import Any
 from strobe.analyses.model_results import figures_of, flicker_figures
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.estimate import Estimate
-from strobe.core.files import inside, matching
+from strobe.core.files import inside, matching, read_json
+from strobe.core.parquet import read_footer
 from strobe.core.seals import damaged_files
 from strobe.report.wording import counted, with_interval
 from strobe.store.run_folder import AGAIN, Run
@@ -136,8 +136,6 @@ def _cell(found: Estimate) -> dict[str, Any]:
 
 def _frames_done(path: Path) -> dict[str, int]:
     """Return how many frames each model answered, read from the heads of the files."""
-    import pyarrow as pa
-
     from strobe.store.brought import brought_files
     from strobe.store.journal import SUFFIX, read_journal
     from strobe.store.shards import facts_of, plain_name, shard_models
@@ -148,31 +146,21 @@ def _frames_done(path: Path) -> dict[str, int]:
             start = f"predictions/{plain_name(name)}/{facts_of(path, name)['key']}"
             journals = [read_journal(one).table for one in matching(path, f"{start}{SUFFIX}")]
             waiting = sum(len(one) for one in journals if one is not None)
-            out[name] = waiting + sum(map(_n_rows, matching(path, f"{start}-*.parquet")))
+            out[name] = waiting + sum(read_footer(shard).n_rows for shard in matching(path, f"{start}-*.parquet"))
         for name, (file, _) in brought_files(path).items():
-            out[name] = _n_rows(file)
-    except (pa.ArrowException, OSError, KeyError, TypeError) as error:
+            out[name] = read_footer(file).n_rows
+    except (OSError, KeyError, TypeError) as error:
         raise InvalidFile(path, "its predictions cannot be read now") from error
     return out
 
 
 def _n_frames(path: Path) -> int:
     """Return the number of frames of the run's dataset."""
-    return max(map(_n_rows, matching(path, "frames/*.parquet")), default=0)
-
-
-def _n_rows(path: Path) -> int:
-    """Return the number of rows in the head of a Parquet file, which has it several times."""
-    import pyarrow.parquet as pq
-
-    head = pq.read_metadata(path)
-    if head.num_rows != sum(head.row_group(number).num_rows for number in range(head.num_row_groups)):
-        raise InvalidFile(path, "damaged: its head contradicts itself", hint="run the same predict command again")
-    return int(head.num_rows)
+    return max((read_footer(file).n_rows for file in matching(path, "frames/*.parquet")), default=0)
 
 
 def _dataset_name(path: Path) -> str:
     try:
-        return printable(json.loads(inside(path, "dataset.json").read_text(encoding="utf-8"))["name"])
+        return printable(read_json(inside(path, "dataset.json"))["name"])
     except (StrobeError, OSError, ValueError, KeyError, TypeError):
         return printable(path.name)

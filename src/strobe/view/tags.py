@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from strobe.core.errors import InvalidFile, InvalidValue, printable
-from strobe.core.files import cannot_write, inside
+from strobe.core.files import cannot_write, inside, json_of
 from strobe.core.locks import locked
 from strobe.report.tables import as_csv
 
@@ -64,7 +64,7 @@ def read_tags(folder: Path) -> list[TagRow]:
         if not line.strip():
             continue
         try:
-            out.append(TagRow(**json.loads(line)))
+            out.append(TagRow(**json_of(line)))
         except (ValueError, TypeError, InvalidValue) as error:
             if number == len(lines):  # a process was killed while it wrote this line
                 break

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from strobe.core.errors import install_line
-from strobe.core.late import Registry, installed_version, too_old
+from strobe.core.errors import StrobeError, install_line, printable
+from strobe.core.late import Registry, installed_version, require, too_old
 from strobe.formats.registry import EXPORT_FORMATS, IMPORT_FORMATS
 from strobe.models.providers import PROVIDERS, declared
 from strobe.report.study import STUDIES
@@ -81,10 +81,11 @@ def examine(*, speed: bool = True) -> dict[str, Any]:
 
 def _plugins() -> list[dict[str, str]]:
     """Return the members that installed packages add to strobe's registries, and a line for each unusable member."""
-    members = []
+    members: list[dict[str, str]] = []
     for registry in REGISTRIES:
         rows = [(name, one.package, "") for name, one in registry.plugins.items()]
-        rows += [("", "", line) for line in registry.problems()]
+        known = {member["problem"] for member in members}
+        rows += [("", "", line) for line in registry.problems() if line not in known]
         members += [
             {"group": registry.group or "", "name": name, "package": package, "problem": problem}
             for name, package, problem in rows
@@ -95,8 +96,10 @@ def _plugins() -> list[dict[str, str]]:
 def _devices(*, speed: bool) -> list[dict[str, Any]]:
     if find_spec("torch") is None:
         return [{"device": "cpu", "name": platform.processor() or platform.machine(), "note": "torch is missing"}]
-    import torch
-
+    try:
+        torch = require("torch", what="the list of devices", extra="models")
+    except StrobeError as error:
+        return [{"device": "cpu", "name": platform.processor() or platform.machine(), "note": printable(error)}]
     rows: list[dict[str, Any]] = [{"device": "cpu", "name": platform.processor() or platform.machine(), "note": ""}]
     for place in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
         facts = torch.cuda.get_device_properties(place)
@@ -112,7 +115,6 @@ def _devices(*, speed: bool) -> list[dict[str, Any]]:
 
 def _speed(device: str) -> dict[str, Any]:
     """Return images per second of a bundled model, or of a small network if none is installed."""
-    from strobe.core.errors import StrobeError
     from strobe.models.cores import sharing_cores
     from strobe.models.options import LoadOptions
     from strobe.models.registry import load_model

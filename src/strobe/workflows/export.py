@@ -58,7 +58,7 @@ def export(
     if media != "none" and chosen.no_media:
         raise InvalidValue(chosen.no_media)
     if pseudonymous and not chosen.people:
-        having = ", ".join(name for name, one in EXPORT_FORMATS.working().items() if one.people)
+        having = ", ".join(name for name, one in EXPORT_FORMATS.own_members().items() if one.people)
         raise InvalidValue(
             f"<<pseudonyms>> only works with {having}: {form} does not write people's answers as a table"
         )

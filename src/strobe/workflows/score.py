@@ -25,7 +25,7 @@ from strobe.core.tasks import Task
 from strobe.formats.bring import FileOptions, bring
 from strobe.models.grammar import split_name
 from strobe.models.requested import requested_models
-from strobe.report.study import scoring_studies, tables
+from strobe.report.study import STUDIES, scoring_studies, tables
 from strobe.report.tables import write_sets, write_tables
 from strobe.store import dataset_folder
 from strobe.store.brought import brought_files
@@ -310,6 +310,7 @@ def score_models(
         is_remote=any(isinstance(model, StoredModel) and bool(model.facts.get("remote")) for model in models),
     )
     made = scoring_studies(scoring)
+    STUDIES.report(progress.note)
     collectors = [collector for _, collector in made]
     # strobe's own studies come first, so no plugin replaces the scorer of a task.
     scorers = {study.task: collector for study, collector in reversed(made) if study.task}
