@@ -27,7 +27,7 @@ GOLDEN = ROOT / "tests" / "golden"
 SNAPSHOTS = GOLDEN / "snapshots"
 RUNS: dict[str, Any] = json.loads((GOLDEN / "made.json").read_text(encoding="utf-8"))["runs"]
 ALWAYS = ["--bootstrap", "200", "--quiet"]
-STUDIES = ("background", "search", "attack", "photos")
+STUDIES = ("background", "search", "corruption", "attack", "photos")
 WIDTH = 118
 
 BLOCKS = frozenset({
@@ -261,7 +261,12 @@ def of_made(name: str, folder: Path) -> dict[str, str]:
     made = importlib.import_module(
         {"background": "made_background", "search": "made_generator"}.get(name, "made_studies")
     )
-    page = made.report(folder / "page", *([] if name in ("background", "search") else [name]))
+    if name in ("background", "search"):
+        page = made.report(folder / "page")
+    else:
+        page = made.report(
+            folder / "page", name, **({"variants": made.corruption(4)[0]} if name == "corruption" else {})
+        )
     text = page_text(page.read_text(encoding="utf-8"), folder)
     return {f"study-{name}.page.txt": text}
 
