@@ -47,7 +47,7 @@ def test_a_score_imports_what_it_needs(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_house_rules(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= 450, "a file past 450 lines is asking to be two"
+    assert len(text.splitlines()) <= 800, "a file past 800 lines is asking to be two"
     tree = ast.parse(text)
     if path.name == "__init__.py" and path.parent.name != "strobe":
         assert not text.strip(), "sub-package __init__.py stay empty"
@@ -59,15 +59,48 @@ def test_house_rules(path: Path) -> None:
             assert node.args.kwarg is None, f"line {node.lineno}: no public **kwargs"
 
 
-def test_class_names_are_unique() -> None:
-    """A reader who searches for a class finds one."""
+def test_class_names_are_unique_in_their_folder() -> None:
+    """A reader who searches a folder for a class finds one."""
     names = Counter(
-        node.name
+        (path.parent.relative_to(ROOT).as_posix(), node.name)
         for path in SOURCES
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.ClassDef)
     )
     assert [name for name, count in names.items() if count > 1] == []
+
+
+def _methods(tree: ast.Module) -> list[tuple[ast.ClassDef, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """The public methods of the public classes of a module, without setters."""
+    return [
+        (node, part)
+        for node in tree.body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+        for part in node.body
+        if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef)
+        and not part.name.startswith("_")
+        and not any(isinstance(mark, ast.Attribute) and mark.attr == "setter" for mark in part.decorator_list)
+    ]
+
+
+def _undocumented(trees: dict[str, ast.Module]) -> list[str]:
+    """The public methods without a docstring whose name no other class of the tree documents."""
+    methods = [(path, *method) for path, tree in trees.items() for method in _methods(tree)]
+    documented = {method.name for _, _, method in methods if ast.get_docstring(method)}
+    return [
+        f"{path}: {node.name}.{method.name}"
+        for path, node, method in methods
+        if not ast.get_docstring(method) and method.name not in documented
+    ]
+
+
+def test_every_public_method_is_documented_once() -> None:
+    """What a protocol or a base class documents, its implementations need not document again."""
+    protocol = "class Port:\n def read(self):\n  'Read.'\n"
+    made = "class File:\n def read(self): ...\n def drop(self): ...\n"
+    assert _undocumented({"a": ast.parse(protocol), "b": ast.parse(made)}) == ["b: File.drop"]
+    parsed = {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in SOURCES}
+    assert _undocumented(parsed) == []
 
 
 PURE = re.compile(r"strobe\.(core|metrics|analyses)\.|strobe\.studies\.\w+\.(records|score)")
