@@ -305,7 +305,7 @@ def _power_words(limit: Limit, caught: float | None, alarms: float | None) -> st
     """Return a sentence on the smallest breach that the data could have detected.
 
     >>> _power_words(Limit(kind="max_loss", measure="acc_pmk", value=1.0), 0.0371, 0.231)
-    'detectable: a loss of 3.7 points (80 % power), equal models fail in 23 % of cases'
+    'detectable: a loss of 3.7 points (80 % power), equal models fail in about 23 % of cases'
     >>> _power_words(Limit(kind="min", measure="acc_pmk", value=50.0), 0.441, None)
     'detectable: 44.1 % or less (80 % power)'
     """
@@ -317,17 +317,17 @@ def _power_words(limit: Limit, caught: float | None, alarms: float | None) -> st
         return f"detectable: {number} {unit} or {'less' if limit.kind == 'min' else 'more'} (80 % power)"
     what = "growth" if limit.measure in _GROWING else "loss"
     found = f"detectable: a {what} of {number} points (80 % power)" if caught > 0 else f"detectable: any {what}"
-    return found if alarms is None else f"{found}, equal models fail in {_per_cent(alarms)} of cases"
+    return found if alarms is None else f"{found}, equal models fail in {_about(alarms)} of cases"
 
 
-def _per_cent(share: float) -> str:
-    """Return a rounded share in words.
+def _about(share: float) -> str:
+    """Return an estimated share in words.
 
-    >>> _per_cent(0.231), _per_cent(0.0), _per_cent(0.999)
-    ('23 %', 'less than 1 %', 'more than 99 %')
+    >>> _about(0.231), _about(0.0), _about(0.999)
+    ('about 23 %', 'less than 1 %', 'more than 99 %')
     """
     if 0.005 <= share <= 0.995:
-        return f"{100 * share:.0f} %"
+        return f"about {100 * share:.0f} %"
     return "less than 1 %" if share < 0.5 else "more than 99 %"
 
 

@@ -148,7 +148,7 @@ def _names_itself(path: Path, tree: Any, side: str) -> bool:
     if text and name != own and not (name.isdecimal() and own.isdecimal() and int(name) == int(own)):
         raise InvalidFile(
             path,
-            f"its <{side}> is {printable(text)!r}, so it belongs to another {'frame' if side == 'filename' else 'video'}",
+            f"its <{side}> is {printable(text)!r}, so it belongs to another frame or video",
             hint="are the files renamed or shifted?",
         )
     return bool(text)
