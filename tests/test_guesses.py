@@ -101,11 +101,11 @@ def raw_video(path: Path, *, rate: Fraction | int = Fraction(30000, 1001)) -> Pa
 def shaped_video(path: Path, *, aspect: Fraction | None = None) -> Path:
     with av.open(str(path), "w") as out:
         stream = out.add_stream("libx264", rate=25)
-        stream.width, stream.height, stream.pix_fmt = 640, 48, "yuv420p"
+        stream.width, stream.height, stream.pix_fmt = 64, 120, "yuv420p"
         if aspect is not None:
             stream.codec_context.sample_aspect_ratio = aspect
         for value in range(6):
-            frame = av.VideoFrame.from_ndarray(np.full((48, 640, 3), 8 * value, np.uint8), format="rgb24")
+            frame = av.VideoFrame.from_ndarray(np.full((120, 64, 3), 8 * value, np.uint8), format="rgb24")
             out.mux(stream.encode(frame))
         out.mux(stream.encode())
     return path
@@ -189,7 +189,7 @@ CASES: dict[Guess, tuple[Callable[[Path], list[str]], str]] = {
     "kind": (_kind, "probabilities (its rows sum to 1 within rounding (2 decimals)"),
     "space": (_space, "ilsvrc-2012 (1000 scores)"),
     "frame rate": (_frame_rate, "29.97 frames per second (the file is a raw stream, and its codec states it)"),
-    "pixel aspect": (_pixel_aspect, "0.991 (the file states it, so 640×48 pixels become 640×"),
+    "pixel aspect": (_pixel_aspect, "0.991 (the file states it, so 64×120 pixels become 64×121)"),
     "rotation": (_rotation, "0° (the file states 30°, and strobe turns by multiples of 90° only)"),
     "annotations": (_annotations, "(3 of 3 files do not name their frame and video; only classes and 3 sizes were"),
     "corruptions": (_corruptions, "2 of the published 15 and 1 others (the published mean leaves out speckle_noise)"),
@@ -201,7 +201,7 @@ def calls() -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for path in sorted(SRC.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "reading":
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "read_as":
                 first = node.args[0]
                 assert isinstance(first, ast.Constant), f"{path}: the guess is a word of `Guess`"
                 found.setdefault(str(first.value), []).append(path.name)

@@ -19,7 +19,7 @@ from strobe.build.index import Key, VideoIndex, check_size, decode_all, open_ind
 from strobe.build.options import Limits
 from strobe.core.errors import expect
 from strobe.core.ports import Image
-from strobe.core.readings import reading
+from strobe.core.readings import read_as
 from strobe.core.records import PictType
 from strobe.core.tables import NO_PTS
 
@@ -248,14 +248,14 @@ class Reader:
         size, matrix = square_size(width, height, self._sar), _display_matrix(frame)
         if size != (width, height):
             shape = f"{width}×{height} pixels become {size[0]}×{size[1]}"
-            self.readings[reading("pixel aspect", f"{float(self._sar):.4g}", f"the file states it, so {shape}")] = None
+            self.readings[read_as("pixel aspect", f"{float(self._sar):.4g}", f"the file states it, so {shape}")] = None
             check_size(self.index.path, *size, self._limits)
             from PIL import Image as Pillow
 
             image = np.asarray(Pillow.fromarray(image).resize(size, Pillow.Resampling.BICUBIC))
         if matrix is not None and (turned := _turned(matrix)) != (near := 90 * round(turned / 90)):
             told = f"the file states {turned:.3g}°, and strobe turns by multiples of 90° only"
-            self.readings[reading("rotation", f"{near}°", told)] = None
+            self.readings[read_as("rotation", f"{near}°", told)] = None
         return upright(image, matrix)
 
 

@@ -18,7 +18,7 @@ from strobe.build.options import Limits
 from strobe.build.webp import AnimatedWebP, canvas_of, is_webp
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.late import require
-from strobe.core.readings import reading
+from strobe.core.readings import read_as
 from strobe.core.tables import NO_PTS
 
 _SEEKABLE = ("mov", "matroska", "webm", "flv", "mpegts")
@@ -232,7 +232,7 @@ def open_indexed(path: Path, limits: Limits, *, by_decoding: bool = False) -> tu
             fps = Fraction(context.framerate or 0) or None
             rate = f"{float(fps):.4g} frames per second" if fps else "unknown"
             why = "its codec states it" if fps else "its codec does not state it"
-            odd = [reading("frame rate", rate, f"the file is a raw stream, and {why}")]
+            odd = [read_as("frame rate", rate, f"the file is a raw stream, and {why}")]
         else:
             fps, odd = _fps(stream, pts)
         notes += odd
@@ -292,7 +292,7 @@ def _fps(stream: Any, pts: NDArray[np.int64]) -> tuple[Fraction | None, list[str
     ):
         return header_fps, []
     rates = f"its timestamps give it, its header {float(header_fps):.4g}"
-    return seen, [reading("frame rate", f"{float(seen):.4g} frames per second", rates)] if header_fps else []
+    return seen, [read_as("frame rate", f"{float(seen):.4g} frames per second", rates)] if header_fps else []
 
 
 def _too_many(path: Path, limits: Limits) -> InvalidFile:

@@ -24,10 +24,10 @@ GUESSES: Mapping[Guess, str] = {
 _READ_AS = " read as "
 
 
-def reading(guess: Guess, value: str, reason: str) -> str:
+def read_as(guess: Guess, value: str, reason: str) -> str:
     """Return the sentence for a guess.
 
-    >>> reading("kind", "probabilities", "its rows sum to 1 in every row")
+    >>> read_as("kind", "probabilities", "its rows sum to 1 in every row")
     'kind of the scores read as probabilities (its rows sum to 1 in every row)'
     """
     return f"{GUESSES[guess]}{_READ_AS}{value} ({reason})"

@@ -20,7 +20,7 @@ from strobe.core.errors import InvalidFile, StrobeError, UnknownName, expect, pr
 from strobe.core.files import regular, write_bytes
 from strobe.core.labels import LabelSpace
 from strobe.core.png import png_bytes
-from strobe.core.readings import reading
+from strobe.core.readings import read_as
 from strobe.core.variants import Variant
 from strobe.formats.import_frames import IMAGE_ENDINGS
 from strobe.formats.import_photos import of_wordnet
@@ -229,7 +229,7 @@ def _dataset(
     notes = []
     if extra and len(extra) < len(corruptions):
         text = f"{len(corruptions) - len(extra)} of the published {len(published)} and {len(extra)} others"
-        notes = [reading("corruptions", text, f"the published mean leaves out {', '.join(map(printable, extra))}")]
+        notes = [read_as("corruptions", text, f"the published mean leaves out {', '.join(map(printable, extra))}")]
     for corruption in corruptions:
         fields = {
             "kind": "corruption",

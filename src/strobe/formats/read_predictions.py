@@ -26,7 +26,7 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, StrobeError, UnknownName, in_file, printable
 from strobe.core.labels import LabelSpace, Projection, check_scores, space
 from strobe.core.projections import projection_between
-from strobe.core.readings import reading
+from strobe.core.readings import read_as
 from strobe.core.score_kinds import kind_of_scores
 from strobe.formats.prediction_files import Kind, RawPredictions, read_raw
 
@@ -138,7 +138,7 @@ def match_predictions(
         with in_file(path):
             guessed = kind_of_scores(matrix)
         matrix *= guessed.scale
-        readings += (reading("kind", guessed.kind, guessed.reason),)
+        readings += (read_as("kind", guessed.kind, guessed.reason),)
     score_kind = cast(Literal["logits", "probabilities"], declared or guessed.kind)
     wrong = (matrix < 0).any(axis=1) | ~(matrix > 0).any(axis=1)
     if score_kind == "probabilities" and wrong.any():
@@ -260,7 +260,7 @@ def _labels(
 
 def _space_reading(source: LabelSpace, own: LabelSpace, declared: object, reason: str) -> tuple[str, ...]:
     """Return the guess that the file's classes are those of another label space than the dataset's."""
-    return () if declared is not None or source.ids == own.ids else (reading("space", source.name, reason),)
+    return () if declared is not None or source.ids == own.ids else (read_as("space", source.name, reason),)
 
 
 def _space_of_labels(values: list[Any], label_space: LabelSpace) -> LabelSpace:

@@ -12,7 +12,7 @@ from pathlib import Path
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.labels import LabelSpace, space
 from strobe.core.ports import Progress
-from strobe.core.readings import reading
+from strobe.core.readings import read_as
 from strobe.formats.sampled import FrameContents
 
 _MOST_DIFFERENT = 0.01
@@ -172,7 +172,7 @@ def check_sizes(path: Path, seen: Mapping[str, FrameContents], sizes: Mapping[st
         return ()
     compared = f"classes and {len(known):,} sizes" if known else "classes"
     reason = f"{len(unnamed):,} of {len(seen):,} files do not name their frame and video; only {compared} were compared"
-    return (reading("annotations", "those of the same frames", reason),)
+    return (read_as("annotations", "those of the same frames", reason),)
 
 
 def read_video_facts(
