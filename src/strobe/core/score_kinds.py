@@ -47,7 +47,7 @@ def kind_of_scores(scores: Floats, *, option: str = "<<kind=probabilities>> or <
     """
     low, high = float(scores.min()), float(scores.max())
     sums = scores.sum(axis=1)
-    top = 100.0 if high > 1 + _FLOAT16 else 1.0
+    top = 100.0 if high > 1 + _FLOAT16 or float(sums.min()) > _HALF else 1.0
     span = f"its values are between {low:.3g} and {high:.3g}, and its rows sum to {sums.min():.4g} to {sums.max():.4g}"
     if scores.shape[1] == 1 or low < -top * _FLOAT16 or high > 100 * (1 + _FLOAT16):
         return FoundKind(kind="logits", reason=span)
@@ -83,8 +83,6 @@ def _precision(shares: Floats) -> tuple[float, float, str]:
     above = shares[shares > 0] if shares.any() else np.ones(1)
     unit = 10.0 ** np.floor(np.log10(above))
     digits = next((d for d in (2, 3) if np.abs(above / unit - np.round(above / unit, d - 1)).max() <= 1e-6), None)
-    if digits is not None and (decimals is None or digits < decimals):
-        return 0.0, 0.5 * 10.0 ** (1 - digits), f"{digits} digits"
-    if decimals is None:
-        return 0.0, 0.0, ""
-    return 10.0**-decimals, 0.0, f"{decimals} decimal{'' if decimals == 1 else 's'}"
+    relative = 0.5 * 10.0 ** (1 - digits) if digits is not None and (decimals is None or digits < decimals) else 0.0
+    words = [f"{decimals} decimals"] if decimals is not None else [f"{digits} digits"] if relative else []
+    return 0.0 if decimals is None else 10.0**-decimals, relative, "".join(words)
