@@ -266,7 +266,7 @@ def check(
     sentence = _sentence(limit, figure, verdict, within=within)
     caught, alarms = None, None
     if verdict != "cannot tell":
-        caught, alarms = _power(limit, spread or spread_of(figure), ENDS[fail_on])
+        caught, alarms = _power(limit, figure, spread, ENDS[fail_on])
         sentence += f"; {_power_words(limit, caught, alarms)}"
     elif figure.value is not None:
         sentence += "; detectable: nothing"
@@ -292,13 +292,18 @@ def spread_of(figure: Estimate) -> LossSpread:
     return PlainSpread(error=half / Z)
 
 
-def _power(limit: Limit, spread: LossSpread, ends: int) -> tuple[float | None, float | None]:
+def _power(limit: Limit, figure: Estimate, spread: LossSpread | None, ends: int) -> tuple[float | None, float | None]:
     """Return the true figure at which the rule fails with 80 % power, and how often it fails equally good models."""
-    at, sign = limit.value / 100, -1.0 if limit.kind == "min" else 1.0
+    at, sign, z = limit.value / 100, -1.0 if limit.kind == "min" else 1.0, Z
+    if spread is None:
+        spread = spread_of(figure)
+    elif figure.value is not None and figure.low is not None and figure.high is not None:
+        half = figure.value - figure.low if ends > 0 else figure.high - figure.value
+        z = max(Z, half / max(spread.at(figure.value), 1e-9))
     lowest = 0.0 if limit.kind == "max_loss" and at >= 0 else -1.0 if limit.is_difference else 0.0
-    caught = detectable(spread, limit=at, ends=ends, sign=sign, within=(lowest, 1.0))
+    caught = detectable(spread, limit=at, ends=ends, sign=sign, within=(lowest, 1.0), z=z)
     is_loss = limit.kind == "max_loss" and at >= 0
-    return caught, fails(spread, 0.0, limit=at, ends=ends) if is_loss else None
+    return caught, fails(spread, 0.0, limit=at, ends=ends, z=z) if is_loss else None
 
 
 def _power_words(limit: Limit, caught: float | None, alarms: float | None) -> str:
