@@ -278,7 +278,6 @@ def test_sigmoids_parts_and_small_logits_are_refused() -> None:
         top.round(3),
         100 * sigmoids,
         rng.random((60, 10)),
-        np.zeros((3, 2)),
     ):
         with pytest.raises(InvalidValue, match="declare the kind with --kind"):
             kind_of_scores(scores)
@@ -286,7 +285,13 @@ def test_sigmoids_parts_and_small_logits_are_refused() -> None:
 
 def test_values_beyond_every_share_are_logits() -> None:
     rng = np.random.default_rng(1)
-    for scores in (rng.normal(size=(9, 5)), 30 * rng.random((9, 100)), 500 * rng.random((9, 5)), np.full((4, 1), 0.3)):
+    for scores in (
+        rng.normal(size=(9, 5)),
+        30 * rng.random((9, 100)),
+        500 * rng.random((9, 5)),
+        np.full((4, 1), 0.3),
+        np.zeros((3, 2)),
+    ):
         assert kind_of_scores(scores).kind == "logits"
 
 
