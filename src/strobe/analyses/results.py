@@ -17,6 +17,7 @@ from strobe.core.arrays import Ints
 from strobe.core.codec import LEFT_OUT, Count, Rule, json_schema
 from strobe.core.dataset import Dataset
 from strobe.core.estimate import Missing
+from strobe.core.readings import readings_of_videos
 from strobe.core.records import Unreviewed
 from strobe.studies.noise.records import NoiseScore
 from strobe.studies.people.records import DrawnResults, PeopleResults
@@ -159,13 +160,15 @@ class DatasetFacts:
     sets_without_votes: Count | None = field(default=None, metadata=LEFT_OUT)
     kept_without_votes: Count | None = field(default=None, metadata=LEFT_OUT)
     labels: LabelSample | None = field(default=None, metadata=LEFT_OUT)
+    readings: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
+    """Guesses with which the dataset was read (`strobe.core.readings`)."""
 
     def cautions(self) -> tuple[str, ...]:
         """Cautions about the figures; empty if every set was scored and reviewed."""
         left_out: dict[str, Any] = {name: getattr(self, name) or 0 for name in LEFT_OUT_COUNTS}
         if self.labels is None:
-            return Cohort(n_sets=self.n_sets, **left_out).cautions()
-        others = Cohort(n_sets=self.n_sets, **left_out | {"unlabelled_sets": 0}).cautions()
+            return *Cohort(n_sets=self.n_sets, **left_out).cautions(), *(self.readings or ())
+        others = *Cohort(n_sets=self.n_sets, **left_out | {"unlabelled_sets": 0}).cautions(), *(self.readings or ())
         part = f"figures other than acc_orig, acc_pmk, drop and their curve are of these {self.labels.named:,} sets"
         return self.labels.sentence(), *([part] if self.labels.design == "planned" else []), *others
 
@@ -190,6 +193,7 @@ def dataset_facts(dataset: Dataset, *, k: int | None = None, needs_labels: bool 
         reviewed=info.reviewed,
         combine=None if dataset.variants is None else info.combine,
         kinds=None if kinds == {"video"} else tuple(sorted(kinds)),
+        readings=readings_of_videos(info.provenance.get("notes", ())) or None,
         **{name: getattr(cohort, name) or None for name in LEFT_OUT_COUNTS},
     )
 

@@ -74,9 +74,28 @@ class Estimate:
         if self.value is None:
             return "—"
         shown = f"{self.value * scale:.{digits}f}"
+        ends = self.ends(scale=scale, digits=digits)
+        return shown if ends is None else f"{shown} [{ends[0]}, {ends[1]}]"
+
+    def ends(self, *, scale: float = 100.0, digits: int = 1) -> tuple[str, str] | None:
+        """Return both ends as text, or None. An end that is not 0 but rounds to it has a sign behind: 0.0+.
+
+        Otherwise a significant difference would have an interval that seems to include 0. Shares have no such sign,
+        because no share is below 0.
+
+        >>> Estimate(value=0.3, low=1e-12, high=0.6, n=9).text()
+        '30.0 [0.0+, 60.0]'
+        >>> Estimate(value=-0.3, low=-0.6, high=-1e-12, n=9).text()
+        '-30.0 [-60.0, 0.0-]'
+        """
         if self.low is None or self.high is None:
-            return shown
-        return f"{shown} [{self.low * scale:.{digits}f}, {self.high * scale:.{digits}f}]"
+            return None
+        low, high = (f"{end * scale:z.{digits}f}" for end in (self.low, self.high))
+        if self.count is None and self.low > 0 and float(low) == 0:
+            low += "+"
+        if self.count is None and self.high < 0 and float(high) == 0:
+            high += "-"
+        return low, high
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,9 +79,7 @@ def measured(found: Estimate, unit: str = "%") -> str:
     """
     if found.value is None:
         return NONE
-    ends = (
-        "no interval" if found.low is None or found.high is None else f"{100 * found.low:.1f}, {100 * found.high:.1f}"
-    )
+    ends = ", ".join(found.ends() or ("no interval",))
     text = f"{100 * found.value:.1f}~{unit} [{ends.replace(' ', '~')}]"
     return _minus(text.replace("~", "\N{NO-BREAK SPACE}"))
 

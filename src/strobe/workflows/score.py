@@ -4,7 +4,7 @@ import csv
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,12 @@ from strobe.analyses.variants_view import overall
 from strobe.core.answers import Answers
 from strobe.core.codec import encode
 from strobe.core.dataset import Dataset
-from strobe.core.errors import InvalidFile, StrobeError, UnknownName, expect, printable
+from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, UnknownName, expect, printable
 from strobe.core.files import reading, write_json
 from strobe.core.labels import LabelSpace, coarser_groups
 from strobe.core.late import installed_version
 from strobe.core.ports import Progress
+from strobe.core.readings import readings_of_model
 from strobe.core.tasks import Task
 from strobe.formats.bring import FileOptions, bring
 from strobe.models.grammar import split_name
@@ -350,8 +351,23 @@ def score_models(
     )
     for collector in collectors:
         run_results = collector.into(run_results)
+    run_results = _with_readings(run_results, {model.name: readings_of_model(model.facts) for model in models})
     sets = tuple(one for collector in collectors for one in collector.sets)
     return ScoredRun(results=run_results, sets=sets, left_out=tuple(left_out))
+
+
+def _with_readings(results: Results, readings: Mapping[str, tuple[str, ...]]) -> Results:
+    """Add the guesses with which predictions were read to the notes of their models, with and without labels."""
+
+    def noted(models: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            name: replace(one, notes=(*(one.notes or ()), *readings[name])) if readings.get(name) else one
+            for name, one in models.items()
+        }
+
+    flicker = results.flicker
+    flicker = None if flicker is None else replace(flicker, models=noted(flicker.models))
+    return replace(results, models=noted(results.models), flicker=flicker)
 
 
 def _flicker_options(request: ScoreRunOptions, dataset: Dataset) -> FlickerOptions | None:
@@ -374,7 +390,7 @@ def _groups(path: Path | None, space: LabelSpace) -> Mapping[str, tuple[str, ...
     for line, row in enumerate(rows, 2):
         try:
             groups[space.index((row["class"] or "").strip())] = (row["group"] or "").strip()
-        except UnknownName as error:
+        except (UnknownName, InvalidValue) as error:
             raise InvalidFile(path, f"line {line}: {error}") from error
     missing = [name for place, name in enumerate(space.names) if not groups.get(place)]
     if missing:
