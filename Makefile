@@ -52,7 +52,7 @@ quick: $(VENV)/.dev
 lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/codespell
+	$(BIN)/python scripts/project_files.py $(BIN)/codespell
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
