@@ -22,8 +22,9 @@ LEFT = (
     "strobe-demo/run/report.html", "strobe-demo-training/run/mine.py", "runs/first/report.html", "run/notes.md",
     "site/index.html", "site/start.md", "dist/notes.md", "build/lib/strobe/core/x.py", "mutants/src/strobe/x.py",
     "env/lib/python3.11/site-packages/x.py", "env/README.md", ".idea/notes.md", ".vscode/x.py", "notes.md",
-    "scratch.py", "clip.mp4", "docs/.obsidian/page.md", "tests/.idea/test_x.py", "src/strobe/core/.ipynb_checkpoints/x.py",
-    "src/strobe/core/errors.py.orig", "docs/start.md~", "tests/venv/lib/x.py", "src/strobe_vision.egg-info/x.md",
+    "scratch.py", "docs/.obsidian/page.md", "tests/.idea/test_x.py", "src/strobe/core/.ipynb_checkpoints/x.py",
+    "src/strobe/core/errors.py.orig", "docs/start.md~", "clip.mp4", "tests/venv/lib/x.py",
+    "src/strobe_vision.egg-info/x.md",
 )  # fmt: skip
 UNTRACKED = ("docs/draft.md", "tests/core/test_draft.py", "src/strobe/draft.py", "src/strobe/report/draft.html")
 
