@@ -1,13 +1,14 @@
 """What others need to carry the project on: the files are there, well formed, and say what the project says."""
 
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 from matrix import bounds, release, requirements
-from project_files import project_files
+from project_files import files, project_files
 from refuse_large_files import main as refuse
 
 ROOT = Path(__file__).parents[1]
@@ -65,6 +66,29 @@ def test_the_workflow_runs_commands_that_are_there() -> None:
             assert (ROOT / path).is_file(), command
     assert {"make lint", "make test"} <= set(commands)
     assert all(job["timeout-minutes"] <= 90 for job in flow["jobs"].values())
+
+
+def test_ci_runs_the_commands_of_the_readme_in_their_order() -> None:
+    lines = [line for line in (ROOT / ".ci/run").read_text(encoding="utf-8").splitlines() if line.startswith("make")]
+    assert lines == ["make lint", "make demo", "make test"]
+
+
+def test_make_installs_torch_for_the_demos_that_need_it() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    asks = re.compile(r'require\("torch", what="strobe demo (--\w+)"')
+    need = {name for path in files("src/strobe/workflows/demo*.py") for name in asks.findall(path.read_text())}
+    listed = re.search(r"^TORCH_DEMOS := (.*)$", makefile, re.MULTILINE)
+    assert listed is not None
+    assert sorted(listed[1].split()) == sorted(need)
+    shown = subprocess.run(["make", "-n", "demo", "DEMO=--training"], cwd=ROOT, capture_output=True, text=True).stdout
+    assert "strobe demo --training" in shown
+
+
+def test_the_readme_is_a_screen_and_a_half_and_the_changelog_a_page() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(readme.splitlines()) <= 45
+    assert len(re.findall(r"^\$ pip install", readme, re.MULTILINE)) <= 4
+    assert len((ROOT / "CHANGELOG.md").read_text(encoding="utf-8").split()) <= 1500
 
 
 def test_the_commit_hooks_call_what_make_lint_calls() -> None:

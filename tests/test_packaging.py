@@ -77,6 +77,25 @@ def test_what_is_imported_is_declared(folder: str) -> None:
         assert owners & declared, f"{folder}/ imports {name}, which pyproject.toml does not declare"
 
 
+def test_what_make_quick_may_miss_is_listed(pytestconfig: pytest.Config) -> None:
+    """tests/conftest.py skips what needs a package that `make quick` does not install; the extra brings it."""
+    optional: dict[str, str] = pytestconfig.pluginmanager.get_plugin(str(ROOT / "tests/conftest.py")).OPTIONAL
+    owner = metadata.packages_distributions()
+
+    def declared(*extras: str) -> set[str]:
+        return {_plain(re.split(r"[\[>=<;! ]", line)[0]) for line in requirements(extras)}
+
+    of_quick, of_all = declared("quick"), declared("test")
+    for name in _imported("src") | _imported("tests"):
+        owners = {_plain(one) for one in owner.get(name, [])}
+        if owners & of_all and not owners & of_quick:
+            assert name in optional, f"make quick does not install {name}, and tests/conftest.py does not list it"
+    for name, extra in optional.items():
+        owners = {_plain(one) for one in owner.get(name, [name])}
+        assert owners & declared(extra), f"the extra {extra} does not bring {name}"
+        assert not owners & of_quick, f"make quick installs {name}: its tests are never skipped"
+
+
 def _plain(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
