@@ -78,8 +78,8 @@ def test_what_is_imported_is_declared(folder: str) -> None:
 
 
 def test_what_make_quick_may_miss_is_listed(pytestconfig: pytest.Config) -> None:
-    """tests/conftest.py skips what needs a package that `make quick` does not install; the extra brings it."""
-    optional: dict[str, str] = pytestconfig.pluginmanager.get_plugin(str(ROOT / "tests/conftest.py")).OPTIONAL
+    """conftest.py skips what needs a package that `make quick` does not install; the extra brings it."""
+    optional: dict[str, str] = pytestconfig.pluginmanager.get_plugin(str(ROOT / "conftest.py")).OPTIONAL
     owner = metadata.packages_distributions()
 
     def declared(*extras: str) -> set[str]:
@@ -89,7 +89,7 @@ def test_what_make_quick_may_miss_is_listed(pytestconfig: pytest.Config) -> None
     for name in _imported("src") | _imported("tests"):
         owners = {_plain(one) for one in owner.get(name, [])}
         if owners & of_all and not owners & of_quick:
-            assert name in optional, f"make quick does not install {name}, and tests/conftest.py does not list it"
+            assert name in optional, f"make quick does not install {name}, and conftest.py does not list it"
     for name, extra in optional.items():
         owners = {_plain(one) for one in owner.get(name, [name])}
         assert owners & declared(extra), f"the extra {extra} does not bring {name}"
