@@ -350,7 +350,7 @@ def classifier_of(
     described: dict[str, Any] = {}
     if isinstance(plan, ImagePlan):
         described = plan.to_json()
-    if options.backend != "torch" and call is None and isinstance(plan, ImagePlan) and not setup.autocast:
+    if options.backend == "onnxruntime" and call is None and isinstance(plan, ImagePlan) and not setup.autocast:
         call = in_onnxruntime(module.eval(), name=model.text, size_hw=plan.size_hw, device=setup.device)
         facts["backend"] = options.backend
     spec = ModelSpec(
