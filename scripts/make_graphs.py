@@ -2,7 +2,8 @@
 
     .venv/bin/python scripts/make_graphs.py [--check]
 
-It needs the extra models. The graphs contain no tensors of the networks, only their names. With --check, it writes nothing and fails if a shipped graph differs.
+It needs the extra models. The graphs contain the names of a network's tensors, and no tensors. With --check, it writes
+nothing and fails if a shipped graph differs.
 """
 
 import argparse
@@ -37,7 +38,7 @@ def networks() -> Iterator[tuple[str, Any, int, tuple[str, ...]]]:
 
 
 def graph_of(module: Any, size: int, outputs: tuple[str, ...]) -> bytes:
-    """Return the module's graph as an ONNX file without the module's tensors, for any batch and any number of classes."""
+    """Return the module's graph as an ONNX file without its tensors, for any batch and any number of classes."""
     file, state = io.BytesIO(), module.state_dict()
     for number, tensor in enumerate(state.values()):
         tensor.fill_(number + 1)  # the exporter merges equal tensors, as norms have them before any training
@@ -62,7 +63,8 @@ def graph_of(module: Any, size: int, outputs: tuple[str, ...]) -> bytes:
     _keep(graph.initializer, [one for one in graph.initializer if one.name not in names])
     del graph.value_info[:]
     for output in graph.output:
-        output.type.tensor_type.ClearField("shape")
+        for number, axis in enumerate(output.type.tensor_type.shape.dim):
+            axis.dim_param = f"{output.name}_{number}"
     for node in graph.node:
         node.name = node.doc_string = ""
     model.producer_version = ""

@@ -1,4 +1,4 @@
-"""Run strobe's command line as on a machine without PyTorch: `python absent.py WORDS…`. Nothing can find these packages."""
+"""Run strobe's command line as on a machine without PyTorch: `python absent.py WORDS…`."""
 
 import sys
 from importlib.abc import MetaPathFinder

@@ -6,12 +6,10 @@ the graph, and no library for ONNX files is needed.
 """
 
 import hashlib
-from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from strobe.core.files import sha256_of_file
@@ -23,7 +21,7 @@ from strobe.models.exported import ScoreTensors
 from strobe.models.onnx import OnnxClassifier
 from strobe.models.options import LoadOptions, ModelName, default_batch
 from strobe.models.plan import ImagePlan
-from strobe.models.runtimes import OPTIMISATION, session_of
+from strobe.models.runtimes import runtime_facts, session_of
 from strobe.models.tensor_files import Tensors
 
 _GRAPH, _INITIALIZER = 7, 5
@@ -88,12 +86,6 @@ def graph_classifier(
 def graph_digest(network: str, weights: Path) -> str:
     """Return the digest of a graph's file and of the file of its tensors."""
     return hashlib.sha256((sha256_of_file(graph_file(network)) + sha256_of_file(weights)).encode()).hexdigest()
-
-
-def runtime_facts() -> Mapping[str, str]:
-    """Return what changes the last bits of scores: the runtime, its version and its level of optimisation."""
-    runtime = require("onnxruntime", what="ONNX Runtime", extra="onnx")
-    return {"backend": "onnxruntime", "runtime": str(runtime.__version__), "optimisation": OPTIMISATION}
 
 
 def _tensor(name: str, values: NDArray[Any]) -> bytes:

@@ -49,8 +49,9 @@ class LoadOptions:
     `image_size` overrides the model's own input size. `offline` forbids downloads. `pretrained=False` requests random
     weights for training. `weights` is the file after @, passed to your own factory. `progress` reports slow loading.
     `backend` is the runtime of a bundled or torch network: torch, onnxruntime on a CPU, or auto, which is onnxruntime
-    only for bundled networks on a CPU. `compile` compiles a classifier with torch. `prompt` and `limits` come from a row of a model list, for providers that declare them. `code` maps paths to
-    Python files that were sent from another machine.
+    only for bundled networks on a CPU. `compile` compiles a classifier with torch. `prompt` and `limits` come from a
+    row of a model list, for providers that declare them. `code` maps paths to Python files that were sent from another
+    machine.
     """
 
     label_space: LabelSpace | None = None

@@ -1,6 +1,7 @@
 """Run networks on a CPU with ONNX Runtime. A torch network is exported when it is loaded (`--backend onnxruntime`).
 
-Use that only if measurements show the same answers in less time (docs/performance-method.md, benchmarks/cpu_backends.py).
+Use that only if measurements show the same answers in less time (docs/performance-method.md,
+benchmarks/cpu_backends.py).
 """
 
 import io
@@ -33,6 +34,15 @@ def session_of(content: bytes, *, name: str) -> Any:
         return runtime.InferenceSession(content, settings, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime raises a different exception class for each kind of error
         raise ModelFailed(f"{printable(name)}: ONNX Runtime cannot run it ({printable(error, limit=160)})") from error
+
+
+def runtime_facts() -> dict[str, str]:
+    """Return what changes the last bits of scores: the runtime, its version and its level of optimisation."""
+    return {
+        "backend": "onnxruntime",
+        "runtime": str(require("onnxruntime", what="ONNX Runtime", extra="onnx").__version__),
+        "optimisation": OPTIMISATION,
+    }
 
 
 def in_onnxruntime(module: Any, *, name: str, size_hw: tuple[int, int], device: str) -> Callable[[Any], Any]:

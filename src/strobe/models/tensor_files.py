@@ -82,7 +82,10 @@ def read_pth(path: Path) -> Tensors:
         planned, numbers = (_zipped if content[:2] == b"PK" else _streamed)(content)
         if not isinstance(planned, dict) or not all(type(name) is str for name in planned):
             raise ValueError("expected a dict of tensors")
-        return {name: one.of(numbers(one.storage)) for name, one in planned.items() if isinstance(one, _Planned)}
+        tensors = {name: one for name, one in planned.items() if isinstance(one, _Planned)}
+        if not tensors:
+            raise ValueError("it contains no tensors")
+        return {name: one.of(numbers(one.storage)) for name, one in tensors.items()}
     except StrobeError:
         raise
     except Exception as error:  # pickletools and zipfile raise many classes for damaged files

@@ -16,10 +16,11 @@ from strobe.core.records import Detections, ModelSpec
 from strobe.models.cores import cpu_lanes
 from strobe.models.detectors.boxes import Placement, PlacementPreparation, class_nms
 from strobe.models.detectors.torch_detector import TorchDetector, detector_spec
-from strobe.models.graphs import graph_digest, graph_session, in_torch, runtime_facts
+from strobe.models.graphs import graph_digest, graph_session, in_torch
 from strobe.models.header import expected_header
 from strobe.models.options import LoadOptions, ModelName, torch_setup
 from strobe.models.providers import Provider
+from strobe.models.runtimes import runtime_facts
 from strobe.models.tensor_files import read_safetensors
 from strobe.models.weights import digest_of_state, load_into, read_state
 
