@@ -12,6 +12,7 @@ from strobe.core.labels import LabelSpace
 from strobe.core.late import require
 from strobe.models.options import LoadOptions, ModelName
 from strobe.models.plan import ImagePlan
+from strobe.models.tensor_files import safetensors_metadata
 
 _KEY = "strobe"
 
@@ -43,11 +44,9 @@ def read_header(path: Path) -> Header | None:
     """Return the file's metadata. None if strobe did not write the file. Raises InvalidFile if the metadata is
     damaged.
     """
-    opener = require("safetensors", what="reading safetensors", extra="models").safe_open
     try:
-        with opener(str(path), framework="pt") as file:
-            text = (file.metadata() or {}).get(_KEY)
-    except Exception:  # safetensors raises its own Rust class; loading the tensors later reports the error
+        text = safetensors_metadata(path).get(_KEY)
+    except (OSError, ValueError, AttributeError, RecursionError):  # loading the tensors later reports the error
         return None
     if text is None:
         return None
@@ -63,6 +62,14 @@ def read_header(path: Path) -> Header | None:
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, StrobeError) as error:
         raise InvalidFile(path, f"its header is damaged ({printable(error, limit=100)})") from error
+
+
+def expected_header(path: Path) -> Header:
+    """Return the metadata of a file that strobe wrote. Raises InvalidFile for any other file."""
+    header = read_header(path)
+    if header is None:
+        raise InvalidFile(path, "not weights that strobe wrote", hint="make them with strobe train")
+    return header
 
 
 def header_of(model: ModelName, options: LoadOptions) -> Header | None:
