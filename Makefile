@@ -36,7 +36,7 @@ INSIDE_quick := demo
 INSIDE_dev := quick models demo
 NOTE_dev := Installing all development tools and PyTorch: about 7 GB on Linux (PyPI has CUDA builds only) and 3 minutes.
 NOTE_models := This demo trains or differentiates, so it needs PyTorch: about 5.5 GB more on Linux (PyPI has CUDA builds only).
-TORCH_DEMOS := --training --generator --autoencoder --background
+TORCH_DEMOS := --training --generator --autoencoder
 
 demo: $(VENV)/.demo $(if $(filter $(TORCH_DEMOS),$(DEMO)),$(VENV)/.models)
 	$(BIN)/strobe demo $(DEMO)
