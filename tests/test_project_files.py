@@ -16,7 +16,8 @@ READERS = [path for path in files("tests/**/*.py") if re.search(r"^from project_
 """The tests that read the project."""
 HELPER = (ROOT / "scripts/project_files.py", Path(__file__))
 
-STRAY = "".join(("te", "h whence\nimport os, sys; x=( 1\npip install strobe\n", "/home", "/bob/x\n"))
+STRAY = "separately whence\nimport os, sys; x=( 1\npip install strobe\n/users/bob/x\n"
+STRAY = STRAY.replace("para", "pera").replace("users", "home")
 """Misspelled, no Python, a forbidden phrase, another package's name and a path of a machine."""
 LEFT = (
     "strobe-demo/run/report.html", "strobe-demo-training/run/mine.py", "runs/first/report.html", "run/notes.md",
