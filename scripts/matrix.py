@@ -259,7 +259,7 @@ def cells(options: argparse.Namespace) -> Iterator[Cell]:
             yield Cell(python=python, version=version, pins=pins, extras=EXTRAS)
         yield Cell(python=python, version=version, pins="newest", extras=())
         if version == options.torch:
-            yield Cell(python=python, version=version, pins="newest", extras=("demo",), torch=True)
+            yield Cell(python=python, version=version, pins="newest", extras=("demo", "models"), torch=True)
 
 
 def main() -> None:

@@ -13,9 +13,10 @@ import onnxruntime
 import pytest
 import torch
 
-from strobe.core.errors import InvalidFile
+from strobe.core.errors import InvalidFile, ModelFailed
 from strobe.models import lite
 from strobe.models.detectors import tiny
+from strobe.models.gradients import with_gradients
 from strobe.models.graphs import graph_file
 from strobe.models.lite import SIZES, weights_file
 from strobe.models.options import LoadOptions
@@ -141,6 +142,12 @@ def test_the_key_has_both_files_and_the_runtimes_version(monkeypatch: pytest.Mon
     graph.write_bytes(graph_file("strobe-net-small").read_bytes() + b"\x1a\x01x")  # another producer version
     monkeypatch.setattr("strobe.models.graphs.graph_file", lambda _: graph)
     assert load_model("strobe-world", CPU).spec.weights != before.weights
+
+
+def test_gradients_ask_for_torch_in_one_line() -> None:
+    with pytest.raises(ModelFailed, match="this model has no gradients; load it with --backend torch"):
+        with_gradients(load_model("strobe-world", CPU))
+    assert with_gradients(load_model("strobe-world", CPU.for_gradients())).input_hw == (64, 64)
 
 
 def test_other_weights_in_the_package_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

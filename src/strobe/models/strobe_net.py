@@ -53,10 +53,10 @@ def load(model: ModelName, options: LoadOptions) -> Classifier:
     """Load the network with weights written by `strobe train`. Random weights are used only on request."""
     if model.name in SHIPPED and not in_torch(model, options):
         path = shipped_file(model.name)
-        header = expected_header(path)
+        own = expected_header(path)
         return graph_classifier(
             model, options, network=SHIPPED[model.name], tensors=read_safetensors(path), weights=path,
-            plan=header.plan_at(options.image_size) or plan_of(options.image_size), labels=header.label_space,
+            plan=own.plan_at(options.image_size) or plan_of(options.image_size), labels=own.label_space,
         )  # fmt: skip
     require("torch", what=model.name, extra="models")
     from strobe.models.strobe_net_layers import network

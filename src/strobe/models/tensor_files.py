@@ -145,7 +145,7 @@ def _built(file: io.BytesIO, storages: dict[str, _Storage] | None = None) -> Any
     """Interpret one pickle of protocol 2. `storages` is filled with the storages that it refers to."""
     stack: list[Any] = []
     marks: list[int] = []
-    memo: dict[int, Any] = {}
+    memo: dict[Any, Any] = {}
 
     def since_mark() -> list[Any]:
         begin = marks.pop()

@@ -93,10 +93,10 @@ class GraphDetector:
 
     def forward(self, prepared: Sequence[tuple[Image, Placement]]) -> list[Detections]:
         """Return the detections of each image, highest score first."""
-        pixels = (np.stack([one for one, _ in prepared]) / np.float32(127.5) - 1) * np.float32(self._input.factor)
-        images = np.ascontiguousarray(pixels.transpose(0, 3, 1, 2), dtype=np.float32)
+        images = np.stack([one for one, _ in prepared]).transpose(0, 3, 1, 2).astype(np.float32, order="C")
+        images = (images / np.float32(127.5) - 1) * np.float32(self._input.factor)
         logits, distances = self._session.run(["logits", "distances"], {"pixels": images})
-        scores = 1 / (1 + np.exp(-logits.reshape(*logits.shape[:2], -1).transpose(0, 2, 1)))
+        scores = 0.5 + 0.5 * np.tanh(0.5 * logits.reshape(*logits.shape[:2], -1).transpose(0, 2, 1))  # cannot overflow
         ltrb = distances.reshape(len(prepared), 4, -1).transpose(0, 2, 1) * np.float32(_STRIDE)
         corners = np.concatenate([self._centres - ltrb[..., :2], self._centres + ltrb[..., 2:]], axis=-1)
         return [
