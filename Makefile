@@ -49,7 +49,7 @@ test: $(VENV)/.dev browser
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not servers"
 
 quick: $(VENV)/.quick
-	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not browser and not servers"
+	STROBE_HYPOTHESIS=quick $(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not browser and not servers"
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .

@@ -27,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))  # for project_fi
 # Machines are shared and noisy: no deadlines; and the same examples every time, so that a red test is red again.
 settings.register_profile("strobe", deadline=None, derandomize=True)
 settings.register_profile("mutants", deadline=None, derandomize=True, max_examples=25)  # scripts/mutants.py: many runs
+settings.register_profile("quick", deadline=None, derandomize=True, max_examples=10)  # make quick
 settings.load_profile(os.environ.get("STROBE_HYPOTHESIS", "strobe"))
 
 # As many test processes run as there are cores: with more threads each, they wait for one another most of the time.
