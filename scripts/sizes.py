@@ -36,7 +36,7 @@ def measured(extras: str) -> tuple[int, float, str, bool]:
         subprocess.run([sys.executable, "-m", "venv", home], check=True)
         python = home / "bin" / "python"
         target = f"{ROOT}[{extras}]" if extras else str(ROOT)
-        pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", target]
+        pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", target]
         subprocess.run(pip, check=True, stderr=subprocess.DEVNULL)
         seconds = time.perf_counter() - begin
         size = subprocess.run(["du", "-sm", home], check=True, capture_output=True, text=True).stdout
