@@ -146,6 +146,7 @@ def test_two_forms_of_one_model_need_two_names(tmp_path: Path) -> None:
 
 
 def test_forms_of_one_model_stand_side_by_side(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
     strobe.synthesize(tmp_path / "world", videos=2, k=1, size=32)
     rows = (
         '[[model]]\nmodel = "strobe-world"\n'

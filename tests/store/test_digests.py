@@ -101,6 +101,7 @@ def _copy(whole: Path, place: Path) -> Path:
     return place
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pattern", "model"),
     [

@@ -10,9 +10,9 @@ from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.files import json_of, write_bytes
 from strobe.core.labels import LabelSpace
 from strobe.core.late import require
-from strobe.core.readers import opened_safetensors
 from strobe.models.options import LoadOptions, ModelName
 from strobe.models.plan import ImagePlan
+from strobe.models.tensor_files import safetensors_metadata
 
 _KEY = "strobe"
 
@@ -45,9 +45,8 @@ def read_header(path: Path) -> Header | None:
     damaged.
     """
     try:
-        with opened_safetensors(path) as file:
-            text = (file.metadata() or {}).get(_KEY)
-    except (InvalidFile, OSError):  # loading the tensors later reports the error
+        text = safetensors_metadata(path).get(_KEY)
+    except (OSError, ValueError, AttributeError):  # loading the tensors later reports the error
         return None
     if text is None:
         return None
@@ -63,6 +62,14 @@ def read_header(path: Path) -> Header | None:
         )
     except (ValueError, KeyError, TypeError, AttributeError, StrobeError) as error:
         raise InvalidFile(path, f"its header is damaged ({printable(error, limit=100)})") from error
+
+
+def expected_header(path: Path) -> Header:
+    """Return the metadata of a file that strobe wrote. Raises InvalidFile for any other file."""
+    header = read_header(path)
+    if header is None:
+        raise InvalidFile(path, "not weights that strobe wrote", hint="make them with strobe train")
+    return header
 
 
 def header_of(model: ModelName, options: LoadOptions) -> Header | None:

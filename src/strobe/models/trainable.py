@@ -117,7 +117,7 @@ def _loaded(
         )
     torch.manual_seed(seed)  # random weights and new heads depend on the seed
     pretrained = options.pretrained and model.plain not in WITHOUT_WEIGHTS
-    loaded = load_model(text, replace(options, label_space=label_space, pretrained=pretrained))
+    loaded = load_model(text, replace(options.for_gradients(), label_space=label_space, pretrained=pretrained))
     if not isinstance(loaded, TorchClassifier):
         raise _not_a_classifier(text)
     return loaded, model, model.weights is None and not pretrained

@@ -15,6 +15,7 @@ from strobe.core.quoting import csv_text
 from strobe.core.tables import texts
 from strobe.engine.prediction import PredictOptions
 from strobe.formats.assets import COCKATOO, PHOTOS, fetch
+from strobe.models.lite import weights_file
 from strobe.models.options import LoadOptions
 from strobe.store import dataset_folder as dataset_folder
 from strobe.workflows.build import build
@@ -61,10 +62,10 @@ def write_photo_labels(photos: Sequence[Path], path: Path) -> None:
 
 def demo(out: Path, options: DemoOptions, progress: Progress) -> Evaluation:
     """Download, build, simulate, predict, score and report. Running it again does only the missing work."""
-    require(
-        "efficientnet_lite_pytorch", what="the demo", extra="demo"
-    )  # fail before the work starts if a package is missing
-    require("av", what="the demo", extra="demo")
+    for package in ("av", "onnxruntime"):  # fail before the work starts if a package is missing
+        require(package, what="the demo", extra="demo")
+    for name in options.models:
+        weights_file(name)
     dataset = demo_dataset(inside(out, "dataset"), options, progress)
     progress.note(f"{dataset.n_sets} sets, {len(dataset.frames)} frames; running {len(options.models)} models")
     return evaluate(

@@ -13,6 +13,7 @@ from strobe.core.ports import Progress
 from strobe.engine.prediction import PredictOptions
 from strobe.formats.assets import PHOTOS, fetch
 from strobe.formats.import_photos import PhotoFiles
+from strobe.models.lite import weights_file
 from strobe.models.options import LoadOptions
 from strobe.store.bring_media import ImportOptions
 from strobe.synthetic.sets import SyntheticOptions
@@ -60,7 +61,7 @@ def demo_background(
 
     Running the same command again does only the missing work.
     """
-    require("torch", what="strobe demo --background", extra="models")
+    require("onnxruntime", what="strobe demo --background", extra="demo")
     make_folder(out)
     load = LoadOptions(device=device, offline=offline)
     wanted = SyntheticOptions(world=WORLD, videos=images, seed=_SEED, name="strobe-demo-background", masks=True)
@@ -83,7 +84,8 @@ def demo_background(
 
 def _photos(out: Path, load: LoadOptions, progress: Progress) -> Evaluation:
     """Evaluate the demo's photos. Their masks are estimated, and all results that use them are marked as estimates."""
-    require("efficientnet_lite_pytorch", what="the photos of strobe demo --background", extra="demo")
+    for name in PHOTO_MODELS:
+        weights_file(name)
     folder = fetch(PHOTOS, offline=load.offline, progress=progress)
     table = out / "photos.csv"
     write_photo_labels(folder, table)

@@ -26,7 +26,10 @@ _PACKAGES: tuple[tuple[str, str, str], ...] = (
     ("matplotlib", "report", "figures of the report"),
     ("jinja2", "report", "the report"),
     ("av", "video", "strobe build, strobe simulate --h264"),
-    ("torch", "models", "running models"),
+    ("onnxruntime", "onnx", "bundled models, onnx:, masks of --segment"),
+    ("torch", "models", "GPUs, training, gradients (attacks, searches), --backend torch, other models"),
+    ("onnx", "models", "--backend onnxruntime of a torch model"),
+    ("efficientnet_lite_pytorch", "models", "efficientnet-lite with PyTorch: --backend torch, training, gradients"),
     ("safetensors", "models", "weights that cannot run code"),
     ("fastapi", "review", "strobe review serve"),
     ("sqlalchemy", "review", "the database of votes"),
@@ -94,22 +97,29 @@ def _plugins() -> list[dict[str, str]]:
 
 
 def _devices(*, speed: bool) -> list[dict[str, Any]]:
-    if find_spec("torch") is None:
-        return [{"device": "cpu", "name": platform.processor() or platform.machine(), "note": "torch is missing"}]
-    try:
-        torch = require("torch", what="the list of devices", extra="models")
-    except StrobeError as error:
-        return [{"device": "cpu", "name": platform.processor() or platform.machine(), "note": printable(error)}]
     rows: list[dict[str, Any]] = [{"device": "cpu", "name": platform.processor() or platform.machine(), "note": ""}]
+    if find_spec("torch") is None:
+        rows[0]["note"] = "torch is missing, so GPUs are not listed"
+    else:
+        try:
+            rows += _accelerators()
+        except StrobeError as error:
+            rows[0]["note"] = printable(error)
+    if speed:
+        for row in rows:
+            row |= _speed(row["device"])
+    return rows
+
+
+def _accelerators() -> list[dict[str, Any]]:
+    torch = require("torch", what="the list of devices", extra="models")
+    rows: list[dict[str, Any]] = []
     for place in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
         facts = torch.cuda.get_device_properties(place)
         name = f"{facts.name}, {facts.total_memory / 2**30:.0f} GiB"
         rows.append({"device": f"cuda:{place}", "name": name, "note": ""})
     if torch.backends.mps.is_available():
         rows.append({"device": "mps", "name": "Apple GPU", "note": ""})
-    if speed:
-        for row in rows:
-            row |= _speed(row["device"])
     return rows
 
 

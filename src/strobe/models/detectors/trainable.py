@@ -74,7 +74,7 @@ def detector_start(
 
     With a backbone in `how`, only the backbone starts from trained weights, unless the model has a weights file.
     """
-    torch = require("torch", what="training a detector", extra="models")
+    torch, options = require("torch", what="training a detector", extra="models"), options.for_gradients()
     model, how = parse(text), how or StartOptions()
     how = _with_head(model, how, options)
     loaded = None
