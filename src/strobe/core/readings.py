@@ -4,9 +4,10 @@ A guess that changes a figure is stated next to the figure. Readings of a datase
 provenance, and readings of predictions among the facts stored with them. Both reach results.json, terminal and page.
 """
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
+
+from strobe.core.files import json_of
 
 Guess = Literal["kind", "space", "frame rate", "pixel aspect", "rotation", "annotations", "corruptions"]
 
@@ -55,4 +56,4 @@ def readings_of_videos(notes: Iterable[str]) -> tuple[str, ...]:
 
 def readings_of_model(facts: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the guesses that were stored with predictions."""
-    return tuple(json.loads(str(facts.get("readings", "[]"))))
+    return tuple(json_of(str(facts.get("readings", "[]"))))

@@ -1,6 +1,5 @@
 """The run folder: the run's settings, dataset and models, and atomic writes into it."""
 
-import json
 import os
 import platform
 import shutil
@@ -24,7 +23,7 @@ from strobe.core.answers import Answers, ClassAnswers, State
 from strobe.core.codec import decode, encode
 from strobe.core.dataset import Dataset
 from strobe.core.errors import CannotWrite, InvalidFile, StrobeError, expect, in_file, printable
-from strobe.core.files import inside, json_text, make_folder, matching, read_json, sha256_of_file, write_json
+from strobe.core.files import inside, json_of, json_text, make_folder, matching, read_json, sha256_of_file, write_json
 from strobe.core.late import installed_version
 from strobe.core.locks import Lock, writing
 from strobe.core.remote import Usage
@@ -338,7 +337,7 @@ class Run:
         }
         folder = make_folder(stage or self.path)
         keep_frames(folder, dataset, run=self.path)
-        digest = digest_of_json(_without_path(json.loads(json_text(content))))
+        digest = digest_of_json(_without_path(json_of(json_text(content))))
         write_json(folder / "run.json", {**content, "sha256": digest})
         return content
 

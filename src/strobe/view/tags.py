@@ -74,7 +74,7 @@ def read_tags(folder: Path) -> list[TagRow]:
 
 def _is_row(line: str) -> bool:
     try:
-        TagRow(**json.loads(line))
+        TagRow(**json_of(line))
     except (ValueError, TypeError, InvalidValue):
         return False
     return True

@@ -93,6 +93,8 @@ class GraphDetector:
 
     def forward(self, prepared: Sequence[tuple[Image, Placement]]) -> list[Detections]:
         """Return the detections of each image, highest score first."""
+        if not prepared:
+            return []
         images = np.stack([one for one, _ in prepared]).transpose(0, 3, 1, 2).astype(np.float32, order="C")
         images = (images / np.float32(127.5) - 1) * np.float32(self._input.factor)
         logits, distances = self._session.run(["logits", "distances"], {"pixels": images})
