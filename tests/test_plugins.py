@@ -308,7 +308,7 @@ def test_a_study_adds_and_stands_in_the_results(
         ({"into": "import os; os._exit(5)"}, "os._exit(5)"),
         ({"lines": "1 / 0"}, "its study failed (lines) (ZeroDivisionError"),
         ({"lines": "view.results.models.clear()"}, ""),
-        ({"tables": "tables = {'models': lambda view: [{'model': 'm'}]}"}, "a name that strobe does not use"),
+        ({"tables": "tables = {'people': lambda view: [{'model': 'm'}]}"}, "a name that strobe does not use"),
         ({"tables": "tables = {'sets': lambda view: [{'model': 'm'}]}"}, "a name that strobe does not use"),
         ({"tables": "tables = {'../up': lambda view: [{'model': 'm'}]}"}, "letters, digits, _ and -"),
         ({"tables": "tables = {'mine': lambda view: 1 / 0}"}, "its study failed (table mine)"),

@@ -12,7 +12,6 @@ import resource
 import struct
 import subprocess
 import sys
-import time
 import tracemalloc
 import zipfile
 from collections.abc import Callable, Iterator
@@ -236,14 +235,12 @@ def test_zip_bombs(tmp_path: Path) -> None:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("w/data/0", "w") as record:
         for _ in range(8):
             record.write(bytes(2**26))
-    begin = time.monotonic()
     from strobe.models.weights import read_state
 
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(InvalidFile, match=r"w\.pth: would unpack to 0\.5 GiB, far more than its size allows"):
         read_state(path)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 800_000, "torch itself, no record"
-    assert time.monotonic() - begin < 30
     for method in (zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
         with zipfile.ZipFile(path, "w", method) as archive:
             archive.writestr("w/data/0", bytes(100))
@@ -515,10 +512,9 @@ def test_the_viewer_refuses_a_table_of_60_million_rows(tmp_path: Path) -> None:
             writer.write_table(one)
     assert read_footer(path).n_rows == 60_000_000
     assert path.stat().st_size < 10**6
-    begin, before = time.monotonic(), pa.total_allocated_bytes()
+    before = pa.total_allocated_bytes()
     with pytest.raises(StrobeError, match=r"sets\.parquet: would unpack to"):
         stored_outcomes(tmp_path, dataset, SetRows(dataset, dataset.sets.set_id))
-    assert time.monotonic() - begin < 5
     assert pa.total_allocated_bytes() - before < 2**20
 
 

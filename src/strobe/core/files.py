@@ -17,7 +17,7 @@ import stat
 import tempfile
 import threading
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePath
 from typing import Any
@@ -236,15 +236,20 @@ def reading(path: Path, *, hint: str | None = None) -> Iterator[None]:
         raise StrobeError(f"cannot read {printable(path)}: {error.strerror}") from error
 
 
-def json_of(text: str | bytes, **how: Any) -> Any:
+Pairs = Callable[[list[tuple[str, Any]]], Any]
+
+
+def json_of(text: str | bytes, *, pairs: Pairs | None = None) -> Any:
     """Return the JSON value of a text. Every fault is a ValueError, also a nesting that is too deep.
+
+    `pairs` makes each object from its keys and values.
 
     >>> json_of("[" * 200_000)
     Traceback (most recent call last):
     ValueError: nested too deep
     """
     try:
-        return json.loads(text, **how)
+        return json.loads(text, object_pairs_hook=pairs)
     except RecursionError as error:
         raise ValueError("nested too deep") from error
 
@@ -257,14 +262,14 @@ def toml_of(text: str) -> dict[str, Any]:
         raise ValueError("nested too deep") from error
 
 
-def read_json(path: Path, *, hint: str | None = None, **how: Any) -> Any:
+def read_json(path: Path, *, hint: str | None = None, pairs: Pairs | None = None) -> Any:
     """Return the file's JSON, or raise a one-line InvalidFile with the position of the error."""
     with reading(path, hint=hint):
         if path.is_file() and path.stat().st_size > MOST_JSON:
             raise InvalidFile(path, f"larger than {MOST_JSON >> 30} GiB, too large for JSON", hint=hint)
         text = path.read_text(encoding="utf-8")
     try:
-        return json_of(text, **how)
+        return json_of(text, pairs=pairs)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         raise InvalidFile(path, f"not JSON ({error.msg})", where=where, hint=hint or "is it truncated?") from error

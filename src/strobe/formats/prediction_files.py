@@ -63,7 +63,7 @@ def _read_json(path: Path) -> RawPredictions:
                 seen.add(key)
         return made
 
-    data = read_json(path, object_pairs_hook=pairs)
+    data = read_json(path, pairs=pairs)
     if seen_twice:
         raise InvalidFile(
             path,
