@@ -163,9 +163,15 @@ def _n_frames(path: Path) -> int:
 
 def _n_rows(path: Path) -> int:
     """Return the number of rows in the head of a Parquet file, which has it several times."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    head = pq.read_metadata(path)
+    try:
+        head = pq.read_metadata(path)
+    except pa.ArrowException as error:
+        raise InvalidFile(
+            path, "damaged: not a readable Parquet file", hint="run the same predict command again"
+        ) from error
     if head.num_rows != sum(head.row_group(number).num_rows for number in range(head.num_row_groups)):
         raise InvalidFile(path, "damaged: its head contradicts itself", hint="run the same predict command again")
     return int(head.num_rows)
