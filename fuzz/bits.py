@@ -190,6 +190,7 @@ def _run_everything(case: str, flips: int, *, corpus: Path, work: Path) -> Outco
             if problem or silent:
                 problem = problem or f"exit {done.code}, but the figures differ ({_first(figures, found)})"
                 problems.append(f"{verb}: bit {bit} of byte {place} of {path}: {problem}")
+                print(problems[-1], flush=True)
         (world / path).write_bytes(content)
         if len(outcome.kinds) in (flips, *range(0, flips, 25)):
             done_so_far = f"{len(outcome.kinds)} flips, {dict(counts)}, {len(problems)} problems"
