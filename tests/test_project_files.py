@@ -94,7 +94,7 @@ def test_checks_pass_beside_leftovers(littered: Path) -> None:
 
 
 def test_nothing_else_lists_the_files_of_the_project() -> None:
-    own_list = re.compile(r"\b(?:ROOT|SRC|SOURCE)\b[^\n]*\.(?:r?glob|iterdir|walk)\(|ls-files|git.{1,4}grep")
+    own_list = re.compile(r"\bROOT\b[^\n]*\.(?:r?glob|iterdir|walk)\(|ls-files|git.{1,4}grep")
     found = [
         f"{path.relative_to(ROOT)}: {line}"
         for folder in ("tests", "scripts")
