@@ -71,7 +71,7 @@ def test_the_text_of_a_page_is_what_is_read_in_order() -> None:
         "[alt: a cat]",
         "| [title: why] a | b",
         "| 1.5 | 2",
-        "· ball ·",
+        "ball",
         "ball: 20",
         "Caption: How many?",
         "pictures: 1",
