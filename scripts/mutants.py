@@ -186,7 +186,7 @@ def main() -> int:
 
     for key, value in part_of(arguments.part).items():
         setattr(config(), key, value)
-    harness.PytestRunner.run_tests = recording(harness)  # type: ignore[method-assign]
+    harness.PytestRunner.run_tests = recording(harness)
     if not hasattr(pytest.Item, "_nodeid"):  # mutmut 3.8 reads _nodeid, which pytest 9.2 renamed to nodeid
         pytest.Item._nodeid = property(lambda item: item.nodeid)  # type: ignore[attr-defined]
     changed = of_figures(mutators.mutation_operators, mutators.operator_string, mutators.operator_arg_removal)
