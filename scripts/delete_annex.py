@@ -23,6 +23,8 @@ import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from project_files import project_files
+
 ROOT = Path(__file__).parents[1]
 QUICK = ("tests/core", "tests/metrics", "tests/test_architecture.py", "tests/test_golden.py", "tests/test_snapshots.py")
 
@@ -33,13 +35,11 @@ def annexes(root: Path) -> list[str]:
 
 
 def copy_without(root: Path, name: str, copy: Path) -> None:
-    """Copy the tree without an annex: the files of the repository that git does not ignore."""
-    listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    files = subprocess.run(listed, cwd=root, capture_output=True, text=True, check=True).stdout
+    """Copy the files of the project without an annex."""
     gone = (f"src/strobe/annexes/{name}/", f"tests/annexes/{name}/", f"docs/annexes/{name}.md")
-    for file in files.split("\0"):
-        source = root / file
-        if file and not file.startswith(gone) and source.is_file():
+    for source in project_files(root):
+        file = source.relative_to(root).as_posix()
+        if not file.startswith(gone):
             (copy / file).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, copy / file)
     commit = "git init -q && git add -A && git -c user.name=copy -c user.email=copy@localhost commit -q -m copy"

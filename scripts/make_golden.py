@@ -213,6 +213,8 @@ def scrub(run: Path) -> None:
     """Remove machine-dependent values from run.json, remove the lock, and write long files without indentation."""
     content = json.loads((run / "run.json").read_text(encoding="utf-8"))
     content |= {"versions": {}, "command": "", "at": ""}
+    content.pop("sha256", None)
+    (run / "digests.json").unlink(missing_ok=True)
     content["dataset"]["path"] = "moved"
     for one in content.get("models", {}).values():
         one.pop("seconds", None)

@@ -22,9 +22,12 @@ from strobe.core.labels import LabelSpace
 from strobe.core.ports import Silent
 from strobe.core.tables import Boxes, Frames, Labels, Sets, Videos, texts
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))  # for project_files, and what tests try of the scripts
+
 # Machines are shared and noisy: no deadlines; and the same examples every time, so that a red test is red again.
 settings.register_profile("strobe", deadline=None, derandomize=True)
 settings.register_profile("mutants", deadline=None, derandomize=True, max_examples=25)  # scripts/mutants.py: many runs
+settings.register_profile("quick", deadline=None, derandomize=True, max_examples=10)  # make quick
 settings.load_profile(os.environ.get("STROBE_HYPOTHESIS", "strobe"))
 
 # As many test processes run as there are cores: with more threads each, they wait for one another most of the time.
@@ -43,6 +46,15 @@ LAUNCH_ARGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+
+
+@pytest.fixture(autouse=True)
+def forgotten_keys() -> Iterator[None]:
+    """Forget the keys of a test after it: they may be words that another test expects in a message."""
+    from strobe.core import secrets
+
+    yield
+    secrets._known.clear()
 
 
 @pytest.fixture(scope="session")

@@ -9,13 +9,15 @@ from pathlib import Path
 
 import click
 import pytest
+from project_files import files, project_files
 
 import strobe
 from strobe.cli.main import cli
 
 ROOT = Path(__file__).parents[1]
-SOURCES = sorted((ROOT / "src/strobe").rglob("*.py"))
-MACHINE_PATHS = "/(home|root|Users)/[a-z]+/|/" + "work/(main|shared)"
+SOURCES = files("src/strobe/**/*.py")
+MACHINE_PATHS = re.compile(b"/(home|root|Users)/[a-z]+/|/" + b"work/(main|shared)")
+EXAMPLE_PATHS = (b"/home/someone/", b"/home/ubuntu/")
 HEAVY = ("torch", "timm", "matplotlib", "fastapi", "sqlalchemy", "av", "scipy.stats", "pyarrow", "transformers")
 
 
@@ -118,12 +120,14 @@ def test_records_and_scores_of_a_study_are_pure(path: Path) -> None:
 
 
 def test_no_machine_paths() -> None:
-    done = subprocess.run(
-        ["git", "grep", "-nE", MACHINE_PATHS, "--", ".", f":!tests/{Path(__file__).name}"],
-        cwd=ROOT, capture_output=True, text=True,
-    )  # fmt: skip
-    lines = [line for line in done.stdout.splitlines() if "/home/someone/" not in line and "/home/ubuntu/" not in line]
-    assert not lines, "\n".join(lines[:10])
+    found = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in project_files()
+        if path != Path(__file__) and MACHINE_PATHS.search(content := path.read_bytes()) and b"\0" not in content
+        for number, line in enumerate(content.splitlines(), start=1)
+        if MACHINE_PATHS.search(line) and not any(example in line for example in EXAMPLE_PATHS)
+    ]
+    assert found == []
 
 
 def test_public_api_is_sorted_and_documented() -> None:
@@ -170,7 +174,7 @@ def test_no_test_decides_by_the_clock() -> None:
     root = Path(__file__).parent
     found = [
         f"{path.relative_to(root)}:{line}"
-        for path in sorted(root.rglob("*.py"))
+        for path in files("tests/**/*.py")
         for line in _durations(ast.parse(path.read_text(encoding="utf-8")))
     ]
     assert found == []

@@ -1,10 +1,12 @@
 """scripts/delete_annex.py: copies the tree without an annex and says what does not work then."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from project_files import files
 
 ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / "scripts" / "delete_annex.py"
@@ -20,8 +22,9 @@ def planted(tmp_path: Path) -> Path:
     """A repository with the code, one golden run and an annex called attic, which brings nothing."""
     root = tmp_path / "repository"
     root.mkdir()
-    subprocess.run(f"git -C {ROOT} ls-files -z src tests/golden | (cd {ROOT} && xargs -0 cp --parents -t {root})",
-                   shell=True, check=True)  # fmt: skip
+    for file in [*files("src/**/*"), *files("tests/golden/**/*")]:
+        (root / file.relative_to(ROOT)).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(file, root / file.relative_to(ROOT))
     subprocess.run(["git", "init", "-q"], cwd=root, check=True)
     for folder in ("src/strobe/annexes/attic", "tests/annexes/attic", "docs/annexes"):
         (root / folder).mkdir(parents=True)

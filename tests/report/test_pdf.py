@@ -11,7 +11,7 @@ import pytest
 from strobe.cli.main import main
 from strobe.report.brief import next_steps
 from strobe.report.view import View
-from strobe.workflows.report import read_results
+from strobe.store.run_folder import Run
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -75,12 +75,12 @@ def test_a_browser_that_fails_is_named(
 
 
 def test_steps_name_their_reason() -> None:
-    results = read_results(GOLDEN / "runs" / "video-py")
+    results = Run(GOLDEN / "runs" / "video-py").results()
     steps = next_steps(View(results=results))
     assert steps == [
         "Do not choose between these models by robustness: no difference between them is significant.",
         "Smooth the answers of third over time: averaging the scores of the last 3 frames raises acc_pmk from "
-        "58.3\N{NO-BREAK SPACE}% to 100.0\N{NO-BREAK SPACE}%.",
+        "58.3\N{NO-BREAK SPACE}% to 100.0\N{NO-BREAK SPACE}% (the best of 4 settings on this data).",
         "Let people confirm that the frames of a set look the same (strobe review serve): nobody has done so yet.",
         "Add videos: the results rest on few of them, so the intervals are unreliable.",
     ]

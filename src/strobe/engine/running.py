@@ -94,8 +94,10 @@ class Running:
         "cpu", "device: also decode JPEGs on the CUDA GPU. Pixels may differ by one level. Cached separately."
     )
     models_at_once: int = option(8, "Models in memory at the same time. A frame is read once for all of them.", least=1)
-    backend: Literal["torch", "onnxruntime"] = option(
-        "torch", "Runtime of torch classifiers on a CPU. onnxruntime is faster. Cached separately."
+    backend: Literal["auto", "torch", "onnxruntime"] = option(
+        "auto",
+        "Runtime of classifiers on a CPU. auto: onnxruntime for bundled models, torch for others. onnxruntime is "
+        "faster. Cached separately.",
     )
     compile: bool = option(
         False,
@@ -187,6 +189,8 @@ def _limits_of(given: str | Mapping[str, float] | None) -> Mapping[str, float] |
     limits: dict[str, float] = {}
     parts = [part.partition("=")[::2] for part in given.split(",")] if isinstance(given, str) else list(given.items())
     for name, value in parts:
+        if name.strip() in limits:
+            raise StrobeError(f"<<limits>>: {printable(name.strip())} was given twice; give it once")
         try:
             limits[name.strip()] = float(value)
         except (TypeError, ValueError):

@@ -24,8 +24,8 @@ from strobe.core.remote import RemoteAnswer, Reply, RequestFailed, RequestLimits
 from strobe.models.detectors import onnx_layouts as layouts
 from strobe.models.exported import CLASSIFIER_KEYS, ExportedClassifier, ScoreTensors, Tensor, score_tensors, written
 from strobe.models.file_settings import classifier_settings, settings_of
-from strobe.models.http import check_address
-from strobe.models.kserve_wire import DATATYPES, Arrays, RestWire, ServedModel, Wire, broken, patiently
+from strobe.models.http import check_address, patiently
+from strobe.models.kserve_wire import DATATYPES, Arrays, RestWire, ServedModel, Wire, broken
 from strobe.models.options import LoadOptions, ModelName
 from strobe.models.providers import Provider
 
@@ -61,7 +61,7 @@ class KserveService:
         n, size = len(pixels), self.image.shape[0] or len(pixels)
         sent = np.concatenate([pixels, np.zeros((size - n, *pixels.shape[1:]), pixels.dtype)]) if n < size else pixels
         arrays, version, used = self.wire.infer(self.image, sent, [one.name for one in outputs])
-        self._check_version(version, used)
+        self._check_version(printable(version), used)
         for one in outputs:
             if one.name not in arrays:
                 got = ", ".join(printable(name) for name in arrays) or "none"
@@ -102,11 +102,11 @@ class KserveService:
         """
         blank = np.zeros((1, *((*size_hw, 3) if layout == "nhwc" else (3, *size_hw))), dtype=self.image.dtype)
         try:
-            patiently(lambda: self.arrays(blank, outputs))
+            patiently(lambda: self.arrays(blank, outputs), within=self.limits.timeout)
         except RequestFailed as error:
             if not self.wire.fall_back(error):
                 raise
-            patiently(lambda: self.arrays(blank, outputs))
+            patiently(lambda: self.arrays(blank, outputs), within=self.limits.timeout)
         return {
             "protocol": self.wire.protocol,
             "version": self._version,

@@ -3,14 +3,14 @@
 import json
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
 from strobe.core.errors import InvalidFile, InvalidValue, printable
-from strobe.core.files import cannot_write, inside
+from strobe.core.files import cannot_write, inside, json_of
 from strobe.core.locks import locked
 from strobe.report.tables import as_csv
 
@@ -64,7 +64,7 @@ def read_tags(folder: Path) -> list[TagRow]:
         if not line.strip():
             continue
         try:
-            out.append(TagRow(**json.loads(line)))
+            out.append(TagRow(**json_of(line)))
         except (ValueError, TypeError, InvalidValue) as error:
             if number == len(lines):  # a process was killed while it wrote this line
                 break
@@ -72,20 +72,44 @@ def read_tags(folder: Path) -> list[TagRow]:
     return out
 
 
-def add_rows(folder: Path, sets: Sequence[str], *, who: str, act: Literal["tag", "untag", "note"], text: str) -> int:
-    """Append one row for each set and return their number. The rows are on disk when this returns."""
+def _is_row(line: str) -> bool:
+    try:
+        TagRow(**json_of(line))
+    except (ValueError, TypeError, InvalidValue):
+        return False
+    return True
+
+
+def add_rows(
+    folder: Path,
+    sets: Sequence[str],
+    *,
+    who: str,
+    act: Literal["tag", "untag", "note"],
+    text: str,
+    check: Callable[[], None] = lambda: None,
+) -> int:
+    """Append one row for each set and return their number. The rows are on disk when this returns.
+
+    `check` raises an error if the folder must not be written to. It is called before anything is written.
+    """
     if len(sets) > MOST_SETS:
         raise InvalidValue(f"{len(sets):,} sets are selected; one action can tag at most {MOST_SETS:,}: filter more")
     now = datetime.now(UTC).isoformat(timespec="seconds")
     rows = [TagRow(at=now, who=who, set_id=one, act=act, text=text) for one in sets]
     content = "".join(json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in rows)
     path = inside(folder, TAGS)
-    with locked(folder / f".{TAGS}.lock", busy=None):
+    check()
+    with locked(folder / f".{TAGS}.lock", busy=None, make=False):
+        check()  # now nobody else writes
         try:
             with path.open("ab+") as file:
                 file.seek(0)
-                whole = file.read().rfind(b"\n") + 1
-                if whole < file.tell():  # a killed process left a part of a line, which was never confirmed
+                held = file.read()
+                whole = held.rfind(b"\n") + 1
+                if _is_row(held[whole:].decode(errors="replace")):  # an editor left out the end of the last line
+                    content = "\n" + content
+                elif whole < len(held):  # a killed process left a part of a line, which was never confirmed
                     file.truncate(whole)
                 file.write(content.encode())
                 file.flush()

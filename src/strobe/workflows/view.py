@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from strobe.core.files import matching
 from strobe.core.late import require
 from strobe.core.locks import writing
 from strobe.core.names import short_names
+from strobe.core.parquet import read_footer
 from strobe.core.ports import Silent
 from strobe.core.tables import Boxes, Frames, Labels
 from strobe.report.view import shorter
@@ -39,6 +41,7 @@ class ViewOptions:
     host: str = "127.0.0.1"
     port: int = 8322
     public_url: str | None = None
+    proxy: tuple[str, ...] = ()
     name: str | None = None
     invite: tuple[str, ...] = ()
 
@@ -84,7 +87,8 @@ def serve_view(places: Sequence[Path], options: ViewOptions, *, on_ready: Callab
         keys = ViewKeys(people, secret=secret, scope=scope)
         app = make_view_app(library, keys, ViewWork(compare=compare_aside, write=write_selection), address)
         links = {name: f"{address.url}/#key={keys.key_of(name)}" for name in people}
-        run(app, listener, on_ready=lambda: on_ready(ViewLinks(owner=links.pop(owner), personal=links)))
+        ready = partial(on_ready, ViewLinks(owner=links.pop(owner), personal=links))
+        run(app, listener, proxies=options.proxy, on_ready=ready)
 
 
 def list_view(places: Sequence[Path]) -> dict[str, Any]:
@@ -124,9 +128,7 @@ LARGE = 60_000
 
 def compare_aside(rows: Sequence[tuple[Path, str]]) -> dict[str, Any]:
     """Return `compare_words`, computed in another process if the data are large."""
-    import pyarrow.parquet as pq
-
-    frames = [pq.read_metadata(file).num_rows for path, _ in rows for file in matching(path, "frames/*.parquet")]
+    frames = [read_footer(file).n_rows for path, _ in rows for file in matching(path, "frames/*.parquet")]
     if max(frames, default=0) < LARGE:
         return compare_words(rows)
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as aside:
@@ -173,6 +175,7 @@ def _change(one: Comparison, short: Callable[[str], str], places: Mapping[str, i
 
 def write_selection(index: "DatasetIndex", rows: Sequence[int], name: str, query: str) -> Path:
     """Write these sets as a dataset folder next to their dataset, with hard links to its images. Return the folder."""
+    index.expect_in_place()
     dataset = index.dataset
     chosen = np.zeros(dataset.n_sets, dtype=bool)
     chosen[list(rows)] = True
