@@ -74,7 +74,7 @@ def test_the_text_of_a_page_is_what_is_read_in_order() -> None:
         "ball",
         "ball: 20",
         "Caption: How many?",
-        "pictures: 1",
+        ': {"pictures": 1}',
         'sets[0]: {"id": "a"}',
         'sets[1]: {"id": "b"}',
         digest,
