@@ -169,7 +169,7 @@ def test_a_decoder_that_crashes_costs_one_video(clips: list[Path], tmp_path: Pat
     script.write_text(CRASHING)
     command = [sys.executable, str(script), str(tmp_path / "out"), *map(str, clips[:3])]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    assert done.stdout.strip() == "two.mkv: the decoder crashed on it|['one', 'three']"
+    assert done.stdout.strip() == "two.mkv: the decoder crashed on this video|['one', 'three']"
 
 
 def test_two_builds_into_one_folder_do_not_meet(clips: list[Path], tmp_path: Path) -> None:
