@@ -168,7 +168,7 @@ def _n_rows(path: Path) -> int:
 
     try:
         head = pq.read_metadata(path)
-    except pa.ArrowException as error:
+    except (pa.ArrowException, OSError) as error:
         raise InvalidFile(
             path, "damaged: not a readable Parquet file", hint="run the same predict command again"
         ) from error
