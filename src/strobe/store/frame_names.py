@@ -57,8 +57,8 @@ class FrameNames:
         """Raise StrobeError if the dataset's folder is gone, so that its frames are not stored as unreadable."""
         if self._was_stored and self._file is not None and not self._file.is_file():
             raise StrobeError(
-                f"the dataset {printable(self._file.parent)} was removed or moved while in use; put it back, and run "
-                "the command again"
+                f"the dataset {printable(self._file.parent)} was removed or moved while it was in use; put it back, "
+                "and run the command again"
             )
 
     def _earlier(self, run: Path) -> Mapping[str, frozenset[str]]:
