@@ -46,7 +46,7 @@ from strobe.store.shards import ModelShards
 
 if TYPE_CHECKING:
     from strobe.engine.asking import RemoteWork
-    from strobe.engine.ray_cluster import RemoteCluster
+    from strobe.engine.running import Cluster
     from strobe.engine.stopping import EarlyStopping
     from strobe.engine.worker_specs import SentModels
 
@@ -131,9 +131,10 @@ def run_requested(
             one.load_options(options.load)
         except StrobeError as error:
             raise StrobeError(f"{printable(one.name)}: {error}") from error
-    if options.engine.name == "ray" and source is not None:
+    if options.engine.name != "local" and source is not None:
         raise StrobeError(
-            "<<engine=ray>>: other machines cannot access frames that a program passes; save the dataset to a folder"
+            f"<<engine={options.engine.name}>>: other machines cannot access frames that a program passes; save the "
+            "dataset to a folder"
         )
     detectors = None if boxed is None else Detectors(dataset, run, models, stage=stage)
     singles = [*(model for model in models if model.view is None), *(detectors.helpers if detectors else ())]
@@ -180,7 +181,7 @@ class _Work:
         progress: Progress,
         *,
         alone: bool,
-        cluster: "RemoteCluster | None" = None,
+        cluster: "Cluster | None" = None,
     ) -> None:
         self._dataset, self._run, self._options, self._progress = dataset, run, options, progress
         self._alone, self._cluster = alone, cluster
@@ -199,7 +200,7 @@ class _Work:
         here = [one for one in models if one not in away]
         for one in here if self._cluster is not None else ():
             how = "is behind an address and is asked by" if one.is_remote else "was passed by a program and runs in"
-            self._progress.note(f"{printable(one.name)} {how} this process, not on Ray")
+            self._progress.note(f"{printable(one.name)} {how} this process, not on the cluster")
         for part, cluster in ((away, self._cluster), (here, None)):
             # A frame is decoded once for all models of a group, so they must use the same decoder.
             for decode in dict.fromkeys(one.settings.decode or self._options.decode for one in part):
@@ -269,7 +270,7 @@ class _Work:
         if one.name in brought_files(self._run.path):
             raise StrobeError(f"the run already has a file with this name; choose another with NAME={one.spec}")
 
-    def _sent(self, cluster: "RemoteCluster") -> "SentModels":
+    def _sent(self, cluster: "Cluster") -> "SentModels":
         from strobe.engine.worker_specs import SentModels
 
         return SentModels(self._dataset, cluster, self._options.load, merge=self._options.merge)
@@ -297,7 +298,7 @@ class _Work:
         models: Sequence[RequestedModel],
         crops: Crops | None,
         outside: NDArray[np.int64] | None,
-        cluster: "RemoteCluster | None",
+        cluster: "Cluster | None",
         decode: str,
     ) -> Iterator[PredictOutcome]:
         dataset, run, progress = self._dataset, self._run, self._progress

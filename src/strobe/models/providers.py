@@ -100,7 +100,7 @@ FORMS = (
 
 
 PROVIDERS = Registry(
-    "strobe.providers",
+    "providers",
     Provider,
     "provider",
     {
@@ -120,7 +120,7 @@ PROVIDERS = Registry(
 """Every provider by the prefix before the colon, in display order."""
 
 _BUNDLE = Registry(
-    None,
+    "bundled",
     Provider,
     "bundled model",
     {
@@ -130,6 +130,7 @@ _BUNDLE = Registry(
         "generators": "strobe.models.strobe_net:OF_GENERATORS",
         "background": "strobe.models.strobe_net:OF_BACKGROUND",
     },
+    closed=True,
 )
 """Models without a provider prefix. They need only Python packages, no further downloads."""
 

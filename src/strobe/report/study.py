@@ -146,7 +146,7 @@ class Study:
 
 
 STUDIES: Registry[Study] = Registry(
-    "strobe.studies",
+    "studies",
     Study,
     "study",
     {

@@ -224,7 +224,7 @@ def test_the_driver_asks_models_behind_an_address(
     monkeypatch.setitem(PROVIDERS.own, "far", "made_remote:PROVIDER")
     service, place = Colours(), Path(dataset.root or "").parent
     monkeypatch.setenv("COLOUR_ADDRESS", service.address)
-    plugin = f"asks=py:{Path(__file__).parents[1] / 'engine/made_remote.py'}:make"
+    plugin = f"asks=py:{Path(__file__).parents[2] / 'engine/made_remote.py'}:make"
     options = replace(SIX, engine=RAY, load=replace(SIX.load, limits={"concurrency": 2}))
     try:
         monkeypatch.chdir(place)

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from strobe.annexes.ray import cluster as engines
+from strobe.annexes.ray.cluster import _Room, _room
+from strobe.annexes.ray.pool import _Actor, _Refused
 from strobe.core.errors import StrobeError
 from strobe.core.ports import Silent
-from strobe.engine import ray_cluster as engines
 from strobe.engine.engine import away
-from strobe.engine.ray_cluster import _Room, _room
-from strobe.engine.ray_pool import _Actor, _Refused
 from strobe.engine.running import ExecutorOptions
 
 RAY = ExecutorOptions(name="ray")

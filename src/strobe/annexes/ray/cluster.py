@@ -15,14 +15,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from strobe.annexes.ray.build import extract_away
+from strobe.annexes.ray.pool import RayPool
+from strobe.build.extract import ExtractJob, ExtractOutcome
 from strobe.core.answers import Answers, State
 from strobe.core.errors import StrobeError, printable, spelled
 from strobe.core.late import require
 from strobe.core.locks import Lock
 from strobe.core.ports import FrameSource, Progress
 from strobe.engine.forward import Shard, ShardResult
-from strobe.engine.ray_pool import RayPool
-from strobe.engine.running import ExecutorOptions
+from strobe.engine.running import ExecutorOptions, RemoteExecutor
 from strobe.engine.worker_specs import DescribedModel, ModelDescriber, SpecWorker, WorkerSpec
 from strobe.store.answer_tables import answers_of, table_of
 
@@ -51,7 +53,7 @@ _SILENT = {"log_to_driver": False, "logging_level": "error"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RemoteCluster:
+class RayCluster:
     """A connected cluster: its actors, each with `cores`, and the kind of device on which they run models."""
 
     pool: RayPool
@@ -80,11 +82,15 @@ class RemoteCluster:
         """
         return OnActors(self.pool, recipe, n_classes=n_classes, source=source)
 
+    def extract(self, jobs: Sequence[ExtractJob]) -> Iterator[ExtractOutcome]:
+        """Yield the outcome of every video of a build."""
+        return extract_away(jobs, self.pool)
+
 
 @contextmanager
 def ray_cluster(
     engine: ExecutorOptions, device: str, say: Progress, *, held: Lock | None = None
-) -> Iterator[RemoteCluster]:
+) -> Iterator[RayCluster]:
     """Yield the connected cluster. The arguments are those of `engine.away`."""
     if device not in ("auto", "cpu", "cuda"):
         raise StrobeError(
@@ -102,9 +108,12 @@ def ray_cluster(
         each = f"{room.cores} core(s){share} each"
         say.note(f"{which}: {len(nodes)} node(s); at most {room.actors} worker(s) with {each}")
         try:
-            yield RemoteCluster(pool=pool, device="cuda" if room.gpus else "cpu")
+            yield RayCluster(pool=pool, device="cuda" if room.gpus else "cpu")
         finally:
             pool.close()
+
+
+EXECUTOR = RemoteExecutor(ray_cluster)
 
 
 @contextmanager

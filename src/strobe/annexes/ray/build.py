@@ -9,10 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from strobe.annexes.ray.pool import RayPool
 from strobe.build.extract import ExtractJob, ExtractOutcome, done_before, land, run_job
 from strobe.core.errors import StrobeError, printable
 from strobe.core.late import require
-from strobe.engine.ray_pool import RayPool
 
 _PIECE = 2**26
 """Bytes of media per message, small enough to send a long video through a small object store."""
@@ -71,7 +71,7 @@ def _pieces(folder: Path) -> Iterator[pa.Table]:
         yield pa.table({"name": names, "content": pa.array(contents, pa.large_binary())})
 
 
-def outcomes_away(jobs: Sequence[ExtractJob], pool: RayPool) -> Iterator[ExtractOutcome]:
+def extract_away(jobs: Sequence[ExtractJob], pool: RayPool) -> Iterator[ExtractOutcome]:
     """Yield the outcome of every job. If workers die repeatedly on a job, its outcome is an error."""
 
     def given_up(job: ExtractJob, why: str) -> ExtractOutcome:

@@ -16,13 +16,13 @@ import numpy as np
 import pytest
 from made_ray import MARKS, NETS, PATIENCE_S, RAY, clips
 
+from strobe.annexes.ray.build import extract_away
+from strobe.annexes.ray.pool import RayPool
 from strobe.build.extract import ExtractJob
 from strobe.build.options import AnchorOptions
 from strobe.core.errors import StrobeError
 from strobe.core.ports import Silent
 from strobe.engine.engine import away
-from strobe.engine.ray_build import outcomes_away
-from strobe.engine.ray_pool import RayPool
 from strobe.engine.running import ExecutorOptions
 from strobe.models.options import LoadOptions
 from strobe.workflows.build import build
@@ -118,7 +118,7 @@ def test_a_video_that_workers_die_over_is_left_out(cluster: Any, tmp_path: Path)
     ]
     pool = RayPool(ray, actors=1, cores=1, gpus=0, say=Silent())
     try:
-        found = {one.name: one.problem for one in outcomes_away(jobs, pool)}
+        found = {one.name: one.problem for one in extract_away(jobs, pool)}
         assert found == {
             "one": "", "two": "", "bad": "bad.avi: the decoder crashed on this video (its process ended)",
         }  # fmt: skip
@@ -209,7 +209,7 @@ import os, sys
 from pathlib import Path
 from strobe.core.errors import StrobeError
 from strobe.core.ports import Silent
-from strobe.engine.ray_build import outcomes_away
+from strobe.annexes.ray.build import extract_away
 from strobe.engine.engine import away
 from strobe.engine.running import ExecutorOptions
 
