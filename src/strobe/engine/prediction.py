@@ -22,7 +22,7 @@ from strobe.engine.loading import (
     checked_spec,
     decode_processes,
     engine_options,
-    frames_on_gpu,
+    faster_frames,
     inputs_of,
     load_runner,
     of_a_model,
@@ -370,7 +370,7 @@ class _Work:
         n_cores = cores() if cluster is None else cluster.cores
         source = self.source
         if options.workers != 1 and crops is None and cluster is None:
-            source = frames_on_gpu(source, dataset, loaded.values(), progress)
+            source = faster_frames(source, dataset, loaded.values(), progress)
         engine = engine_options(
             options, loaded, n_cores, processes=decode_processes(options, loaded, source, n_cores), source=source
         )

@@ -184,7 +184,7 @@ def test_what_a_program_hands_over_and_files_of_predictions_stay_here(
         fared = predict(dataset, models, place / "ray", options, heard)
     assert [(one.name, one.ok) for one in fared] == [("colour", True), ("live", True), ("mine", True)]
     assert mine == [os.getpid()]
-    assert any(line == "live was passed by a program and runs in this process, not on Ray" for line in heard.lines)
+    assert any(line == "live was passed by a program and runs in this process, not on the cluster" for line in heard.lines)
     assert {name.partition("/")[0] for name in shards(dataset, "ray")} == {"colour", "live"}
     run(dataset, "here", "colour")
     found = {name: body for name, body in shards(dataset, "ray").items() if name.startswith("colour")}
@@ -232,9 +232,9 @@ def test_the_driver_asks_models_behind_an_address(
         fared = {one.name: one for one in predict(dataset, models, place / "ray", options, heard)}
     finally:
         service.close()
-    assert "far is behind an address and is asked by this process, not on Ray" in heard.lines
+    assert "far is behind an address and is asked by this process, not on the cluster" in heard.lines
     assert (fared["far"].ok, fared["colour"].ok, fared["asks"].ok) == (True, True, False)
-    assert "asks: it asks a service; run it without --engine ray" in str(fared["asks"].error)
+    assert "asks: it asks a service; run it with --engine local" in str(fared["asks"].error)
     assert 0 < service.most_flying <= 2
     done = fared["far"].outcome
     assert done is not None

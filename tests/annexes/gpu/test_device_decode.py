@@ -8,8 +8,8 @@ import pytest
 import torch
 from PIL import Image as Pillow
 
+from strobe.annexes.gpu.jpeg import DeviceDecoder, DeviceResize
 from strobe.core.errors import InvalidValue
-from strobe.models.device_decode import DeviceDecoder, DeviceResize
 from strobe.models.plan import ImagePlan
 
 SIZES = [(500, 375), (333, 517), (1280, 720), (224, 300), (90, 70)]

@@ -12,14 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.annexes.gpu.nvjpeg import engines
 from strobe.core.errors import InvalidValue, MissingExtra
 from strobe.core.late import require
 from strobe.models.exact_resize import BITS, FILTERS, crop_weights
-from strobe.models.nvjpeg import engines
+from strobe.models.options import ImageDecoder
 from strobe.models.plan import ImagePlan
-
-DECODED = "device-2"
-"""The version of this decoding method in the cache key. It changes whenever the pixels change."""
 
 _READ_RGB = 3  # torchvision's ImageReadMode
 
@@ -105,3 +103,6 @@ class DeviceResize:
         if self._device.startswith("cuda"):
             self._torch.cuda.current_stream().synchronize()  # other threads use these weights in their own streams
         return on_device[0], columns, on_device[1], rows
+
+
+DECODER = ImageDecoder(version="device-2", make=lambda plan, device: DeviceDecoder(plan, device=device))

@@ -17,14 +17,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.annexes.gpu.clip import EncodedClip, NotForTheEngines
+from strobe.annexes.gpu.colour import FrameConversion, conversions, turned
+from strobe.annexes.gpu.engine import EngineHangs, Planes, SessionPool, VideoEngine
+from strobe.annexes.gpu.frames import PixelDigests, in_stream, memory_of, new_stream, wait_for
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.ports import FrameSource, Image
 from strobe.core.tables import NO_PTS
-from strobe.engine.device_clip import EncodedClip, NotForTheEngines
-from strobe.engine.device_colour import FrameConversion, conversions, turned
-from strobe.engine.device_engine import EngineHangs, Planes, SessionPool, VideoEngine
-from strobe.engine.device_frames import PixelDigests, in_stream, memory_of, new_stream, wait_for
 
 _TASK = 192
 """Frames are added to a task until it has this many, because every task must start decoding at a key frame."""

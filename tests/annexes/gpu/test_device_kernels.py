@@ -12,8 +12,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from strobe.engine.device_colour import MATRICES, Colour, rgb_of_nv12  # noqa: E402
-from strobe.engine.device_kernels import source  # noqa: E402
+from strobe.annexes.gpu.colour import MATRICES, Colour, rgb_of_nv12  # noqa: E402
+from strobe.annexes.gpu.kernels import source  # noqa: E402
 
 BEFORE = """
 #define __device__
@@ -83,7 +83,7 @@ def test_colours(programs: Any, matrix: str, full_range: bool, tmp_path: Path) -
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_on_a_gpu() -> None:
-    from strobe.engine.device_kernels import convert, sha256
+    from strobe.annexes.gpu.kernels import convert, sha256
 
     frames = torch.randint(0, 256, (5, 64, 48, 3), dtype=torch.uint8, device="cuda")
     words = sha256([frames[:2], frames[2:]]).cpu().numpy().view(np.uint32)

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from av.bitstream import BitStreamFilterContext
 
-from strobe.engine.device_clip import CompressedPacket, EncodedClip, NotForTheEngines
-from strobe.engine.device_colour import Colour, rgb_of_nv12
-from strobe.engine.device_engine import _EXACT, _complete
+from strobe.annexes.gpu.clip import CompressedPacket, EncodedClip, NotForTheEngines
+from strobe.annexes.gpu.colour import Colour, rgb_of_nv12
+from strobe.annexes.gpu.engine import _EXACT, _complete
 
 NAMES = {"h264": "H264", "hevc": "HEVC", "vp9": "VP9", "libvpx-vp9": "VP9", "av1": "AV1", "libdav1d": "AV1"}
 FILTERS = {"H264": "h264_mp4toannexb", "HEVC": "hevc_mp4toannexb"}

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from strobe.engine.device_colour import Colour, rgb_of_nv12
+from strobe.annexes.gpu.colour import Colour, rgb_of_nv12
 
 _TAKING_TURNS = 2
 
@@ -103,7 +103,7 @@ class PixelDigests:
     def _work(self) -> None:
         import torch
 
-        from strobe.engine.device_kernels import sha256
+        from strobe.annexes.gpu.kernels import sha256
 
         stream = torch.cuda.Stream(device=self._device)
         while (some := self._collected()) is not None:
@@ -144,7 +144,7 @@ def has_programs() -> bool:
     import torch
 
     try:
-        from strobe.engine.device_kernels import convert, sha256
+        from strobe.annexes.gpu.kernels import convert, sha256
 
         known = torch.arange(240, dtype=torch.uint8, device="cuda").reshape(1, 240)
         digest = sha256([known]).cpu().numpy().view(np.uint32)[0].astype(">u4").tobytes().hex()

@@ -18,13 +18,13 @@ from av.video.reformatter import Interpolation  # noqa: E402
 from made_clips import CASES, MORE_CASES, encode, picture  # noqa: E402
 from software_engine import SoftwareEngine, SoftwareSession  # noqa: E402
 
+from strobe.annexes.gpu.clip import CompressedPacket, EncodedClip, NotForTheEngines  # noqa: E402
+from strobe.annexes.gpu.colour import MATRICES, Colour, rgb_of_nv12  # noqa: E402
+from strobe.annexes.gpu.engine import EngineHangs  # noqa: E402
+from strobe.annexes.gpu.video import VideosOnDevice  # noqa: E402
 from strobe.build.options import AnchorOptions  # noqa: E402
 from strobe.build.source import VideoSource  # noqa: E402
 from strobe.core.errors import StrobeError  # noqa: E402
-from strobe.engine.device_clip import CompressedPacket, EncodedClip, NotForTheEngines  # noqa: E402
-from strobe.engine.device_colour import MATRICES, Colour, rgb_of_nv12  # noqa: E402
-from strobe.engine.device_engine import EngineHangs  # noqa: E402
-from strobe.engine.device_video import VideosOnDevice  # noqa: E402
 from strobe.workflows.build import build  # noqa: E402
 from strobe.workflows.options import BuildOptions  # noqa: E402
 

@@ -13,10 +13,10 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol
 
+from strobe.annexes.gpu.clip import CompressedPacket, EncodedClip, NotForTheEngines
+from strobe.annexes.gpu.colour import Colour
 from strobe.core.errors import StrobeError, printable
 from strobe.core.late import require
-from strobe.engine.device_clip import CompressedPacket, EncodedClip, NotForTheEngines
-from strobe.engine.device_colour import Colour
 
 _EXACT = ("H264", "HEVC", "VP9", "AV1")
 """Codecs whose standard defines the decoded values exactly. In MPEG-2 and MPEG-4, decoders may round differently."""
@@ -126,7 +126,7 @@ class _NvidiaPlanes:
     def rgb(self, places: list[int], colour: Colour) -> Any:
         import torch
 
-        from strobe.engine.device_kernels import convert
+        from strobe.annexes.gpu.kernels import convert
 
         width, height = self._size_wh
         some = [self._frames[place] for place in places]

@@ -1,0 +1,6 @@
+"""The clips of the tests of builds, and the engine in software of this folder."""
+
+import sys
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[2] / "build")]
