@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from strobe.annexes.remote.http import HttpClient
 from strobe.core.labels import LabelSpace
 from strobe.core.records import Detections, ModelSpec
 from strobe.core.remote import RemoteAnswer, Reply, RequestFailed, RequestLimits, Usage
-from strobe.models.http import HttpClient
 from strobe.models.options import LoadOptions, ModelName
 from strobe.models.providers import Provider
 

@@ -12,6 +12,9 @@ import numpy as np
 import pytest
 from made_remote import COLOURS, ColourModel, Colours, Fault
 
+from strobe.annexes.remote.asker import RemoteAsker
+from strobe.annexes.remote.asking import asking_of
+from strobe.annexes.remote.pacing import Budget, Clock, Pacer, backoff
 from strobe.core.answers import BoxAnswers, ClassAnswers, State
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, StrobeError, UnknownName
@@ -19,10 +22,7 @@ from strobe.core.labels import LabelSpace, Projection
 from strobe.core.ports import RemoteModel, Silent
 from strobe.core.remote import RequestFailed, RequestLimits, Usage
 from strobe.core.tasks import Task
-from strobe.engine.asking import asking_of
 from strobe.engine.forward import Runner
-from strobe.engine.pacing import Budget, Clock, Pacer, backoff
-from strobe.engine.remote import RemoteAsker
 from strobe.store.frame_names import FrameNames
 from strobe.store.media import MediaSource
 from strobe.store.shards import KEY_FACTS, ModelShards

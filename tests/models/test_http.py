@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from strobe.annexes.remote.http import HttpClient, check_address
 from strobe.core.errors import ModelFailed
 from strobe.core.remote import RequestFailed
-from strobe.models.http import HttpClient, check_address
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
 

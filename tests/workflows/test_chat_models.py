@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from strobe.models.chat_images import ImageEncoding
+from strobe.annexes.remote.chat_images import ImageEncoding
 from strobe.store import dataset_folder
 from strobe.store.opening import frame_source
 

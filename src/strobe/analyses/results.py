@@ -20,7 +20,6 @@ from strobe.core.estimate import Missing
 from strobe.core.records import Unreviewed
 from strobe.studies.noise.records import NoiseScore
 from strobe.studies.people.records import DrawnResults, PeopleResults
-from strobe.studies.remote.records import RemoteScore
 from strobe.studies.temporal.records import OffsetError, Trend
 from strobe.studies.trainings.records import Trainings
 from strobe.studies.unlabelled.records import FlickerResults, LabelSample
@@ -221,7 +220,7 @@ class Results:
     pairs. `people` is present if people named images; there may then be no model. `preserved` is present if findings
     were named by people or judged by models. `strobe` is the version that wrote the file, if it was installed.
     `trainings` is present if models are called NAME~SEED. `flicker` is present if some sets have no label; if no set
-    has a label, there may be no model. `remote` is present if models were asked over a network. `studies` holds, by
+    has a label, there may be no model. `studies` holds, by
     name, the records of studies without a key of their own, such as those of installed packages.
     """
 
@@ -242,7 +241,6 @@ class Results:
     drawn: DrawnResults | None = field(default=None, metadata=LEFT_OUT)
     trainings: tuple[Trainings, ...] | None = field(default=None, metadata=LEFT_OUT)
     flicker: FlickerResults | None = field(default=None, metadata=LEFT_OUT)
-    remote: Mapping[str, RemoteScore] | None = field(default=None, metadata=LEFT_OUT)
     studies: Mapping[str, Any] | None = field(default=None, metadata=LEFT_OUT)
 
     @property

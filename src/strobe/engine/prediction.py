@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from strobe.analyses.early import StoppedEarly
 from strobe.core.dataset import Dataset
 from strobe.core.errors import ModelFailed, StrobeError, expect, printable, spelled, without_name
 from strobe.core.labels import MERGES
+from strobe.core.late import Registry
 from strobe.core.ports import Classifier, Detector, FrameSource, Progress, RemoteModel
 from strobe.core.records import ModelSpec
 from strobe.engine.engine import ModelOutcome, PredictOutcome, away, run_models
@@ -45,7 +46,6 @@ from strobe.store.run_folder import Run
 from strobe.store.shards import ModelShards
 
 if TYPE_CHECKING:
-    from strobe.engine.asking import RemoteWork
     from strobe.engine.running import Cluster
     from strobe.engine.stopping import EarlyStopping
     from strobe.engine.worker_specs import SentModels
@@ -123,9 +123,7 @@ def run_requested(
             "model"
         )
     if options.limits_requests or any(one.is_remote for one in models):
-        from strobe.engine.asking import check_remote_options
-
-        check_remote_options(models, options)
+        _requests().check(models, options)
     for one in models:
         try:
             one.load_options(options.load)
@@ -164,6 +162,40 @@ def _commit(run: Commit, dataset: Dataset, outcomes: Sequence[PredictOutcome], *
     still = {name: facts for name, facts in before.items() if facts.get("status") != "failed" or "frames" in facts}
     changes = {"models": still | {outcome.name: outcome.to_json() for outcome in outcomes}}
     run.record(dataset, path=dataset.root or Path(), changes=changes, asked=asked)
+
+
+class RemoteWork(Protocol):
+    """Asks the models of a command that are behind an address. They share one budget."""
+
+    def ask(
+        self,
+        runner: Runner,
+        stores: Mapping[str, ModelShards],
+        rows: NDArray[np.int64],
+        times: Mapping[str, int],
+        *,
+        crops: Crops | None = None,
+        outside: NDArray[np.int64] | None = None,
+    ) -> tuple[ModelOutcome, StoppedEarly | None]:
+        """Ask one model about every frame of `rows` as often as `times` says, and return its statistics."""
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """How an annex asks models behind an address: a check of the options of a command, and the start of its work."""
+
+    check: Callable[[Sequence[RequestedModel], PredictOptions], None]
+    start: "Callable[[Dataset, FrameSource, PredictOptions, Progress, EarlyStopping | None], RemoteWork]"
+
+
+REQUESTS = Registry("requests", Requests, "way to ask models behind an address", {}, closed=True)
+"""The way to ask such models, if an annex brings one."""
+
+
+def _requests() -> Requests:
+    for name in REQUESTS:
+        return REQUESTS[name]
+    raise StrobeError("this installation cannot ask models behind an address; remove them and their options")
 
 
 class _Work:
@@ -277,20 +309,8 @@ class _Work:
 
     def _asking(self, source: FrameSource) -> "RemoteWork":
         """Return how the models behind an address are asked, the same object for all of them."""
-        from strobe.engine.asking import RemoteWork
-        from strobe.engine.pacing import Budget
-
         if self._remote is None:
-            options = self._options
-            budget = Budget(max_requests=options.max_requests, max_cost=options.max_cost)
-            self._remote = RemoteWork(
-                dataset=self._dataset,
-                source=source,
-                options=options,
-                progress=self._progress,
-                budget=budget,
-                stopping=self.stopping,
-            )
+            self._remote = _requests().start(self._dataset, source, self._options, self._progress, self.stopping)
         return self._remote
 
     def _run_group(

@@ -111,9 +111,7 @@ PROVIDERS = Registry(
         "onnx": "strobe.models.onnx:PROVIDER",
         "pt2": "strobe.models.pt2:PROVIDER",
         "py": "strobe.models.plugin:PROVIDER",
-        "kserve": "strobe.models.kserve:PROVIDER",
         "ultralytics": "strobe.models.detectors.ultralytics:PROVIDER",
-        "openai": "strobe.models.openai:PROVIDER",
     },
     reserved=("bundled", "live", "truth", *(form.scheme for form in FORMS)),
 )

@@ -162,7 +162,6 @@ STUDIES: Registry[Study] = Registry(
         "variants": "strobe.studies.variants.study:VARIANTS",
         "people": "strobe.studies.people.study:PEOPLE",
         "backbones": "strobe.studies.backbones.study:BACKBONES",
-        "remote": "strobe.studies.remote.study:REMOTE",
     },
 )
 """Every study by name, in the order in which the terminal and the page show them."""

@@ -184,7 +184,9 @@ def test_what_a_program_hands_over_and_files_of_predictions_stay_here(
         fared = predict(dataset, models, place / "ray", options, heard)
     assert [(one.name, one.ok) for one in fared] == [("colour", True), ("live", True), ("mine", True)]
     assert mine == [os.getpid()]
-    assert any(line == "live was passed by a program and runs in this process, not on the cluster" for line in heard.lines)
+    assert any(
+        line == "live was passed by a program and runs in this process, not on the cluster" for line in heard.lines
+    )
     assert {name.partition("/")[0] for name in shards(dataset, "ray")} == {"colour", "live"}
     run(dataset, "here", "colour")
     found = {name: body for name, body in shards(dataset, "ray").items() if name.startswith("colour")}

@@ -7,13 +7,14 @@ from dataclasses import replace
 from strobe.analyses.model_results import ModelResult
 from strobe.analyses.results import Results
 from strobe.analyses.scoring import Collector, ScorableModel, Scoring
+from strobe.annexes.remote.records import OutsideAnswer, RemoteScore
 from strobe.core.answers import Answers, ClassAnswers
+from strobe.core.codec import decode, encode
 from strobe.core.errors import printable
 from strobe.report.study import Chapter, PageInput, Study
 from strobe.report.tables import as_row
 from strobe.report.view import Lines, Row, Table, View
 from strobe.store.run_folder import StoredModel
-from strobe.studies.remote.records import OutsideAnswer, RemoteScore
 
 _MOST = 1000
 """The number of different answers outside the classes that are listed for a model."""
@@ -23,9 +24,14 @@ _LONGEST = 200
 """The number of characters of such an answer."""
 
 
+def _scores(view: View) -> Mapping[str, RemoteScore]:
+    records = (view.results.studies or {}).get("remote", {})
+    return {name: decode(RemoteScore, record, where=f"studies.remote.{name}") for name, record in records.items()}
+
+
 def _outside(view: View) -> Table:
     rows: list[Row] = []
-    for name, model in (view.results.remote or {}).items():
+    for name, model in _scores(view).items():
         rows += [{"model": name, **as_row(one)} for one in model.outside]
         rows += [{"model": name, "said": "other answers", "frames": model.others}] if model.others else []
     return rows
@@ -33,9 +39,7 @@ def _outside(view: View) -> Table:
 
 TABLES: Mapping[str, Callable[[View], Table]] = {
     "outside": _outside,
-    "spent": lambda view: [
-        {"model": name, **as_row(model.spent)} for name, model in (view.results.remote or {}).items()
-    ],
+    "spent": lambda view: [{"model": name, **as_row(model.spent)} for name, model in _scores(view).items()],
 }
 
 
@@ -45,11 +49,11 @@ class RemoteModels(Study):
     name = "remote"
     tables = TABLES
     needs_to_score = ("is_remote",)
-    needs_to_show = ("results.remote",)
+    needs_to_show = ("results.studies",)
 
     def applies(self, view: View) -> bool:
         """Return whether the run has a model behind an address."""
-        return bool(view.results.remote)
+        return bool(_scores(view))
 
     def collector(self, scoring: Scoring) -> Collector:
         """Return the object that collects the answers outside the classes."""
@@ -75,7 +79,7 @@ class RemoteModels(Study):
 
 def _lines(view: View) -> list[Lines]:
     spent, outside = [], []
-    for name, model in (view.results.remote or {}).items():
+    for name, model in _scores(view).items():
         used, short = model.spent, printable(name, limit=60)
         spent.append(
             [
@@ -119,7 +123,9 @@ class RemoteScores(Collector):
 
     def into(self, results: Results) -> Results:
         """Return the results with these models, if there are any."""
-        return replace(results, remote=self._models) if self._models else results
+        if not self._models:
+            return results
+        return replace(results, studies={**(results.studies or {}), "remote": encode(self._models)})
 
 
 REMOTE = RemoteModels()

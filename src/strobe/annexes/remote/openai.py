@@ -11,17 +11,17 @@ import time
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from strobe.annexes.remote.chat_boxes import ChatBoxes, WrongForm, with_other
+from strobe.annexes.remote.chat_choices import Choices
+from strobe.annexes.remote.chat_images import ImageEncoding, SentImage
+from strobe.annexes.remote.chat_settings import ChatSettings, chat_settings, digest_of_texts, prompt_of
+from strobe.annexes.remote.http import HttpClient
 from strobe.core.errors import ModelFailed, printable
 from strobe.core.labels import LabelSpace
 from strobe.core.ports import Image
 from strobe.core.records import ModelSpec
 from strobe.core.remote import Blame, RemoteAnswer, Reply, RequestFailed, RequestLimits, Usage
-from strobe.models.chat_boxes import ChatBoxes, WrongForm, with_other
-from strobe.models.chat_choices import Choices
-from strobe.models.chat_images import ImageEncoding, SentImage
-from strobe.models.chat_settings import ChatSettings, chat_settings, digest_of_texts, prompt_of
 from strobe.models.guard import probe_image
-from strobe.models.http import HttpClient
 from strobe.models.naming import labels_of
 from strobe.models.options import LoadOptions, ModelName
 from strobe.models.providers import Provider

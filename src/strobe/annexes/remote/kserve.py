@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.annexes.remote.http import check_address
+from strobe.annexes.remote.kserve_wire import DATATYPES, Arrays, RestWire, ServedModel, Wire, broken, patiently
 from strobe.core import late
 from strobe.core.errors import ModelFailed, printable
 from strobe.core.ports import Classifier, Detector
@@ -24,8 +26,6 @@ from strobe.core.remote import RemoteAnswer, Reply, RequestFailed, RequestLimits
 from strobe.models.detectors import onnx_layouts as layouts
 from strobe.models.exported import CLASSIFIER_KEYS, ExportedClassifier, ScoreTensors, Tensor, score_tensors, written
 from strobe.models.file_settings import classifier_settings, settings_of
-from strobe.models.http import check_address
-from strobe.models.kserve_wire import DATATYPES, Arrays, RestWire, ServedModel, Wire, broken, patiently
 from strobe.models.options import LoadOptions, ModelName
 from strobe.models.providers import Provider
 
@@ -159,7 +159,7 @@ def load(model: ModelName, options: LoadOptions) -> Classifier | Detector:
         options.settings is None
         and late.load("strobe.models.detectors.exported:looks_like_detector")(service.served.outputs)
     ):
-        detector: Detector = late.load("strobe.models.detectors.kserve:load")(model, options, service)
+        detector: Detector = late.load("strobe.annexes.remote.kserve_detector:load")(model, options, service)
         return detector
     settings = classifier_settings(model, None, options, own=CLASSIFIER_KEYS, dtype=service.image.dtype)
     tensors = score_tensors(
@@ -195,7 +195,7 @@ def connect(model: ModelName, options: LoadOptions) -> KserveService:
     over_grpc = scheme in ("grpc", "grpcs")
     check_address(f"http://{rest}" if over_grpc else model.address, printable(model.plain))
     what, limits = printable(model.text), RequestLimits.of(options.limits)
-    make = late.load("strobe.models.kserve_grpc:GrpcWire") if over_grpc else RestWire
+    make = late.load("strobe.annexes.remote.kserve_grpc:GrpcWire") if over_grpc else RestWire
     wire = make(model.address.rstrip("/"), what=what, name=name, version=version, limits=limits)
     served: ServedModel = wire.model()
     if len(served.inputs) != 1:

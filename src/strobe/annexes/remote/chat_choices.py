@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.annexes.remote.chat_names import ClassNames, readings
+from strobe.annexes.remote.chat_settings import ChatSettings, digest_of_texts, filled
 from strobe.core.class_names import spelling_key
 from strobe.core.errors import ModelFailed, printable
 from strobe.core.labels import LabelSpace
 from strobe.core.remote import RemoteAnswer
-from strobe.models.chat_names import ClassNames, readings
-from strobe.models.chat_settings import ChatSettings, digest_of_texts, filled
 
 LETTERS = string.ascii_uppercase + string.ascii_lowercase
 MOST_CHOICES = 2000

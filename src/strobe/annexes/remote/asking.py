@@ -2,32 +2,30 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from strobe.analyses.early import StoppedEarly
+from strobe.annexes.remote.asker import Asking, RemoteAsker
+from strobe.annexes.remote.http import check_address
+from strobe.annexes.remote.pacing import Budget
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.ports import FrameSource, Progress, SendableSource
 from strobe.engine.engine import EngineOptions, ModelOutcome
 from strobe.engine.forward import Runner
 from strobe.engine.loading import inputs_of, source_for
-from strobe.engine.pacing import Budget
-from strobe.engine.remote import Asking, RemoteAsker
+from strobe.engine.prediction import PredictOptions, Requests
 from strobe.engine.repeating import ask_again
+from strobe.engine.stopping import EarlyStopping
 from strobe.engine.views import Crops
 from strobe.engine.worker import DecodeOptions
 from strobe.models.cores import cores
-from strobe.models.http import check_address
 from strobe.models.requested import RequestedModel
 from strobe.store.ports import Shards
 from strobe.store.shards import ModelShards
-
-if TYPE_CHECKING:
-    from strobe.engine.prediction import PredictOptions
-    from strobe.engine.stopping import EarlyStopping
 
 
 def asking_of(dataset: Dataset, source: FrameSource, workers: int | None, crops: Crops | None) -> Asking:
@@ -42,7 +40,7 @@ def asking_of(dataset: Dataset, source: FrameSource, workers: int | None, crops:
     )
 
 
-def check_remote_options(models: Sequence[RequestedModel], options: "PredictOptions") -> None:
+def check_remote_options(models: Sequence[RequestedModel], options: PredictOptions) -> None:
     """Raise an error for an address with a secret in it, and for an option that no model of the command takes.
 
     The command and the names of its models are stored, so such an address is refused before anything is written.
@@ -63,15 +61,15 @@ def check_remote_options(models: Sequence[RequestedModel], options: "PredictOpti
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RemoteWork:
+class RemoteRequests:
     """The frames and options with which a command asks all its models behind an address. They share one budget."""
 
     dataset: Dataset
     source: FrameSource
-    options: "PredictOptions"
+    options: PredictOptions
     progress: Progress
     budget: Budget
-    stopping: "EarlyStopping | None" = None
+    stopping: EarlyStopping | None = None
 
     def ask(
         self,
@@ -115,3 +113,15 @@ class RemoteWork:
             return stopping.run(runner, store, self.source, progress, asker.run, retry=False)
         except StrobeError as error:
             return ModelOutcome(error=str(error)), None
+
+
+def _start(
+    dataset: Dataset, source: FrameSource, options: PredictOptions, progress: Progress, stopping: EarlyStopping | None
+) -> RemoteRequests:
+    budget = Budget(max_requests=options.max_requests, max_cost=options.max_cost)
+    return RemoteRequests(
+        dataset=dataset, source=source, options=options, progress=progress, budget=budget, stopping=stopping
+    )
+
+
+REQUESTS = Requests(check=check_remote_options, start=_start)

@@ -14,10 +14,10 @@ from urllib.parse import quote
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.annexes.remote.http import HttpClient, HttpReply
 from strobe.core.errors import ModelFailed, printable
 from strobe.core.remote import RequestFailed, RequestLimits, Usage
 from strobe.models.exported import Tensor
-from strobe.models.http import HttpClient, HttpReply
 
 TOKEN = "STROBE_TOKEN"  # noqa: S105 (the name of a variable)
 """The environment variable with the bearer token."""

@@ -7,11 +7,11 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from strobe.annexes.remote.kserve_wire import DATATYPES, TOKEN, Arrays, ServedModel, array_of, broken, patiently
 from strobe.core.errors import ModelFailed, printable
 from strobe.core.late import require
 from strobe.core.remote import Blame, RequestFailed, RequestLimits, Usage
 from strobe.models.exported import Tensor
-from strobe.models.kserve_wire import DATATYPES, TOKEN, Arrays, ServedModel, array_of, broken, patiently
 
 _AGAIN = ("UNAVAILABLE", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED", "ABORTED", "CANCELLED", "INTERNAL", "UNKNOWN")
 _FRAME = ("INVALID_ARGUMENT", "OUT_OF_RANGE")

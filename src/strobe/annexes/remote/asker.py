@@ -14,14 +14,14 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.annexes.remote.pacing import Breaker, Budget, BudgetUsedUp, Clock, Pacer, backoff
+from strobe.annexes.remote.replies import answers_of_reply, without_answer
 from strobe.core.answers import Answers
 from strobe.core.errors import ModelFailed, StrobeError, printable, spelled
 from strobe.core.ports import FrameSource, Progress, RemoteModel
 from strobe.core.remote import Reply, RequestFailed, RequestLimits, Usage
 from strobe.engine.engine import ModelOutcome
 from strobe.engine.forward import Runner, Work
-from strobe.engine.pacing import Breaker, Budget, BudgetUsedUp, Clock, Pacer, backoff
-from strobe.engine.replies import answers_of_reply, without_answer
 from strobe.engine.worker import DecodeOptions, Decoder, PreparationFailed
 from strobe.store.ports import Shards
 

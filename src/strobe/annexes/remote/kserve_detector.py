@@ -1,7 +1,9 @@
-"""A detector behind an address that speaks the Open Inference Protocol v2 (`strobe.models.kserve`)."""
+"""A detector behind an address that speaks the Open Inference Protocol v2 (`strobe.annexes.remote.kserve`)."""
 
 from collections.abc import Sequence
 
+from strobe.annexes.remote.kserve import KserveService, announce
+from strobe.annexes.remote.kserve_wire import DATATYPES, broken
 from strobe.core.errors import ModelFailed, StrobeError, printable
 from strobe.core.ports import Image
 from strobe.core.records import Detections, ModelSpec
@@ -11,8 +13,6 @@ from strobe.models.detectors.boxes import Placement
 from strobe.models.detectors.exported import ExportedDetector, box_tensors
 from strobe.models.detectors.torch_detector import detector_spec
 from strobe.models.file_settings import settings_of
-from strobe.models.kserve import KserveService, announce
-from strobe.models.kserve_wire import DATATYPES, broken
 from strobe.models.options import LoadOptions, ModelName
 
 Prepared = Sequence[tuple[Image, Placement]]

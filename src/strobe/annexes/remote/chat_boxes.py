@@ -5,14 +5,14 @@ from typing import Any
 
 import numpy as np
 
+from strobe.annexes.remote.chat_choices import choice_names, json_schema, without_fence
+from strobe.annexes.remote.chat_images import SentImage
+from strobe.annexes.remote.chat_names import ClassNames
+from strobe.annexes.remote.chat_settings import ChatSettings, digest_of_texts, filled
 from strobe.core.class_names import spelling_key
 from strobe.core.errors import printable
 from strobe.core.labels import LabelSpace
 from strobe.core.records import Detections
-from strobe.models.chat_choices import choice_names, json_schema, without_fence
-from strobe.models.chat_images import SentImage
-from strobe.models.chat_names import ClassNames
-from strobe.models.chat_settings import ChatSettings, digest_of_texts, filled
 from strobe.models.detectors.boxes import Placement, detections
 
 _KEYS = ("box", "bbox_2d", "box_2d")
