@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -171,7 +171,7 @@ class RemoteWork(Protocol):
         self,
         runner: Runner,
         stores: Mapping[str, ModelShards],
-        rows: NDArray[np.int64],
+        rows: NDArray[Any],
         times: Mapping[str, int],
         *,
         crops: Crops | None = None,

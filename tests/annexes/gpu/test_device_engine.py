@@ -13,6 +13,7 @@ from made_clips import encode  # noqa: E402
 from software_engine import SoftwareEngine  # noqa: E402
 
 import strobe  # noqa: E402
+from strobe.annexes.gpu.sources import frames_on_gpu  # noqa: E402
 from strobe.annexes.gpu.video import VideosOnDevice  # noqa: E402
 from strobe.build.options import AnchorOptions  # noqa: E402
 from strobe.build.source import VideoSource  # noqa: E402
@@ -23,7 +24,6 @@ from strobe.core.ports import Silent  # noqa: E402
 from strobe.core.tasks import Task  # noqa: E402
 from strobe.engine.engine import EngineOptions, run_models  # noqa: E402
 from strobe.engine.forward import Runner  # noqa: E402
-from strobe.engine.loading import frames_on_gpu  # noqa: E402
 from strobe.engine.worker import DecodeOptions  # noqa: E402
 from strobe.store.shards import (  # noqa: E402
     KEY_FACTS,

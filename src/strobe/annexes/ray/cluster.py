@@ -88,9 +88,7 @@ class RayCluster:
 
 
 @contextmanager
-def ray_cluster(
-    engine: ExecutorOptions, device: str, say: Progress, *, held: Lock | None = None
-) -> Iterator[RayCluster]:
+def ray_cluster(engine: ExecutorOptions, device: str, say: Progress, held: Lock | None) -> Iterator[RayCluster]:
     """Yield the connected cluster. The arguments are those of `engine.away`."""
     if device not in ("auto", "cpu", "cuda"):
         raise StrobeError(
