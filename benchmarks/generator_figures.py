@@ -99,13 +99,13 @@ def _ratios(found: GranularityView) -> str:
 
 
 def _preserved(found: GranularityView) -> str:
-    head, rows = ["kept; found and kept", *found.targets], []
+    head, rows = ["kept; the same images unchanged", *found.targets], []
     for name in found.granularities:
         for kept in found.preserved:
             cells = []
             for target in found.targets:
-                share, still = kept.share.get((name, target)), kept.still.get((name, target))
-                cells.append(f"{_cell(share)}; {_cell(still.still if still else None)}")
+                share, before = kept.share.get((name, target)), kept.before.get((name, target))
+                cells.append(f"{_cell(share)}; {_cell(before)}")
             rows.append([f"{name} ({kept.who})", *cells])
     return _table(head, rows)
 

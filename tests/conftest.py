@@ -45,6 +45,15 @@ LAUNCH_ARGS = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def forgotten_keys() -> Iterator[None]:
+    """Forget the keys of a test after it: they may be words that another test expects in a message."""
+    from strobe.core import secrets
+
+    yield
+    secrets._known.clear()
+
+
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Any]:
     """A Playwright `Browser`: $STROBE_CHROMIUM, else the system's chromium, else Playwright's own."""

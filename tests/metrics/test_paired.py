@@ -1,4 +1,6 @@
+import re
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -6,8 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+import strobe
 from strobe.core.errors import InvalidValue
-from strobe.metrics.paired import LEVEL, holm, least_videos, mcnemar, paired_difference, sign_flip, sign_flip_sums
+from strobe.metrics.paired import (
+    LEVEL,
+    METHOD,
+    holm,
+    least_videos,
+    mcnemar,
+    paired_difference,
+    sign_flip,
+    sign_flip_sums,
+)
 
 
 @given(st.integers(0, 60), st.integers(0, 60))
@@ -156,3 +168,17 @@ def test_the_smallest_possible_p_of_a_reason_is_at_most_one() -> None:
     found = paired_difference(np.array([1, 0]), np.arange(2), p=1.0, p_holm=1.0, pairs=4)
     assert found.reason is not None
     assert found.reason.endswith("p is at least 1 after correction for 4 pairs")
+
+
+def test_an_interval_at_the_level_of_all_pairs_says_so():
+    gap, video = np.array([1] * 6 + [-1] * 5 + [0] * 20), np.arange(31)
+    alone = paired_difference(gap, video, p=1.0, p_holm=1.0, pairs=1)
+    among = paired_difference(gap, video, p=1.0, p_holm=1.0, pairs=8)
+    stepped = paired_difference(gap, video, p=0.2, p_holm=0.6, pairs=8)
+    assert [one.method for one in (alone, among, stepped)] == [METHOD, f"{METHOD}, simultaneous", METHOD]
+    assert among.low < stepped.low < alone.low < alone.high < stepped.high < among.high
+
+
+def test_nobody_else_divides_the_level_of_a_pair():
+    files = Path(strobe.__file__).parent.rglob("*.py")
+    assert [path.name for path in files if re.search(r"p_holm / |holm / p\b", path.read_text("utf-8"))] == ["paired.py"]

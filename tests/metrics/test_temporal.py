@@ -39,7 +39,7 @@ def test_kaplan_meier_equals_the_product_by_hand(rows: list[tuple[int, bool, int
 def test_without_censoring_it_is_the_plain_share_with_its_interval(rows: list[tuple[int, bool, int]]) -> None:
     time, _, video = columns(rows)
     curve = kaplan_meier(time, np.ones(len(time), bool), video)
-    for distance, alive in ((row.distance, row.alive) for row in curve.survival[:-1]):
+    for distance, alive in ((row.distance, row.alive) for row in curve.survival):
         share = proportion(time > distance, video)
         assert alive.value == pytest.approx(share.value, abs=1e-12)
         assert (alive.low is None) == (share.low is None)
@@ -52,12 +52,17 @@ def test_without_censoring_it_is_the_plain_share_with_its_interval(rows: list[tu
 def test_greenwoods_variance_by_hand(rows: list[tuple[int, bool, int]]) -> None:
     time, event, _ = columns(rows)
     curve = kaplan_meier(time, event, np.arange(len(time)))
-    total = 0.0
+    total, before = 0.0, 1.0
     for risk, failed, alive in ((row.at_risk, row.events, row.alive) for row in curve.survival):
         if failed == risk:
-            assert alive.value == 0
-            assert alive.low == 0
+            assert (alive.value, alive.low) == (0, 0)
+            # The limit of S(1 − S)/v where nearly all of the sets at risk fail.
+            share = before * 1e-9
+            variance = share**2 * (total + (1 - 1e-9) / (risk * 1e-9))
+            _, high = clopper_pearson_bounds(np.array(0.0), np.array(share * (1 - share) / variance))
+            assert alive.high == pytest.approx(float(high), abs=1e-6)
             break
+        before = alive.value
         total += failed / (risk * (risk - failed))
         if total == 0:
             assert alive.high == 1
@@ -115,3 +120,28 @@ def test_swing_is_largest_less_smallest(sets: list[list[float]]) -> None:
     start = np.cumsum([0, *(len(part) for part in sets[:-1])])
     found = swings(np.array([v for part in sets for v in part]), start)
     assert found.tolist() == [max(part) - min(part) for part in sets]
+
+
+def test_at_zero_the_interval_is_that_of_ten_of_ten() -> None:
+    time = np.arange(1.0, 11.0)
+    rows = kaplan_meier(time, np.ones(10, bool), np.arange(10)).survival
+    assert [round(row.alive.high, 3) for row in rows[-2:]] == [0.445, 0.308]
+    late = kaplan_meier(time, np.arange(10) % 2 == 1, np.arange(10)).survival  # the last one alone, after censoring
+    assert late[-1].alive.value == 0
+    assert 0.308 < late[-1].alive.high < 0.975
+
+
+@pytest.mark.parametrize(("n", "videos", "censored"), [(10, 10, 0.0), (30, 30, 0.5), (30, 10, 0.0), (30, 10, 0.5)])
+def test_intervals_near_and_at_zero_cover(n: int, videos: int, censored: float) -> None:
+    """The true curve is 2^−t; half of the draws below share a video's chance."""
+    rng, covered, at_zero = np.random.default_rng(5), [], 0
+    for _ in range(300):
+        video = np.arange(n) % videos
+        shared = rng.random(n) < (0.5 if videos < n else 0.0)
+        fails = np.ceil(-np.log2(np.where(shared, rng.random(videos)[video], rng.random(n))))
+        ends = np.where(rng.random(n) < censored, rng.integers(1, 11, n), 12)
+        for row in kaplan_meier(np.minimum(fails, ends), fails <= ends, video).survival:
+            covered.append(row.alive.low <= 2.0**-row.distance <= row.alive.high)
+            at_zero += row.alive.value == 0
+    assert at_zero > 100
+    assert np.mean(covered) >= 0.95

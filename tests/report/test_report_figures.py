@@ -116,8 +116,8 @@ def test_smoothing_that_gains_nothing_is_called_so():
     assert "60.0\N{NO-BREAK SPACE}% when looking ahead (1 frame of delay)" in sentence(0.5, 0.6, 0.5)
     both = sentence(0.5, 0.6, 0.7).replace("\N{NO-BREAK SPACE}", " ")  # the best is not the one that looks ahead
     assert both == (
-        "Without smoothing, m reaches 50.0 %. At best it reaches 60.0 % when looking ahead (1 frame of delay) and "
-        "70.0 % with past frames only."
+        "Without smoothing, m reaches 50.0 %. With the smoothing that is best on this data, it reaches 60.0 % when "
+        "looking ahead (1 frame of delay) and 70.0 % with past frames only."
     )
 
 

@@ -106,6 +106,38 @@ def test_nothing_of_the_object_is_left_where_it_is_removed(world: tuple[Any, Any
     assert blurred[~mask].max() <= 120, "nothing of the object runs into the blurred ground"
 
 
+@pytest.mark.parametrize("side", [3, 6, 7])
+def test_the_blur_is_what_its_text_says(side: int) -> None:
+    """docs/background.md, read to the letter in a plain loop: even windows, edges, and one division at the end."""
+    rng = np.random.default_rng(side)
+    shorter = {3: 24, 6: 61, 7: 70}[side]  # a tenth, rounded; at least 3
+    image = rng.integers(0, 256, (shorter, shorter + 5, 3), dtype=np.uint8)
+    mask = np.zeros(image.shape[:2], dtype=bool)
+    mask[8:16, 5:20] = True
+    assert max(3, round(shorter / 10)) == side
+
+    def mean(values: Any) -> Any:
+        out = np.zeros_like(values)
+        before, after = (side // 2, side // 2 - 1) if side % 2 == 0 else (side // 2, side // 2)
+        high, wide = values.shape
+        for y in range(high):
+            for x in range(wide):
+                rows = np.clip(range(y - before, y + after + 1), 0, high - 1)
+                columns = np.clip(range(x - before, x + after + 1), 0, wide - 1)
+                out[y, x] = values[np.ix_(rows, columns)].mean()
+        return out
+
+    weight = (~mask).astype(float)
+    colours = [image[..., channel] * weight for channel in range(3)]
+    for _ in range(3):
+        weight, colours = mean(weight), [mean(one) for one in colours]
+    expected = np.stack([one / np.maximum(weight, 1e-9) for one in colours], axis=-1).round()
+    out = rendered(image, recipe("blur", mask=MASK), Shelf(mask, image))
+    off = np.abs(out[~mask].astype(float) - expected[~mask])
+    assert (off == 0).mean() > 0.9999, "only a value within rounding of a half may fall to the other side"
+    assert off.max() <= 1
+
+
 @pytest.mark.parametrize(
     ("cut", "strip"),
     [((40, 10, 60, 50), (0, 40)), ((5, 10, 40, 50), (40, 80)), ((5, 40, 75, 55), (0, 40)), ((5, 2, 75, 20), (20, 60))],

@@ -14,7 +14,7 @@ from strobe.core.estimate import Estimate
 from strobe.core.names import short_names
 from strobe.metrics.detection.jackknife import LEAST_VIDEOS, METHOD, NO_SPREAD, ONE_DECIDES, standard_error
 from strobe.metrics.intervals import LEAST_FREEDOM, effective_videos, nothing
-from strobe.metrics.paired import LEVEL, holm
+from strobe.metrics.paired import LEVEL, holm, holm_steps
 
 TEST = "paired video jackknife"
 
@@ -84,10 +84,11 @@ def _of(place: int, score: DetectionScore) -> "np.ndarray[tuple[int], np.dtype[n
 
 def _corrected(comparison: Comparison, error: float, p_holm: float, *, pairs: int, freedom: float) -> Comparison:
     before, p = comparison.difference, comparison.p or 0.0
-    steps = p_holm / p if p > 0 and p_holm < 1 else pairs
+    steps, how = holm_steps(p, p_holm, pairs)
     reach = float(stdtrit(freedom, 1 - LEVEL / steps / 2)) * error
     value = 0.0 if before.value is None else before.value
-    return replace(comparison, p_holm=p_holm, difference=replace(before, low=value - reach, high=value + reach))
+    after = replace(before, low=value - reach, high=value + reach, method=before.method + how)
+    return replace(comparison, p_holm=p_holm, difference=after)
 
 
 def _counted(

@@ -383,7 +383,8 @@ def _sentence(limit: Limit, figure: Estimate, verdict: Verdict, *, within: bool)
     where = "within" if within else "beyond"
     if verdict == "cannot tell":
         why = figure.reason or "the figure has no interval"
-        if limit.is_difference and figure.method == METHOD:  # pairs of classifiers; detectors give their own reason
+        # A detector gives its own reason.
+        if limit.is_difference and figure.method.startswith(METHOD):
             what = printable(limit.measure) if limit.is_contrast else spelled("<<max_loss>>")
             why += f"; {what} needs at least {least_videos()} videos"
         return f"{why}; the figure is {where} the limit"

@@ -5,13 +5,14 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median
+from typing import Literal
 
 import numpy as np
 
 from strobe.core.arrays import Ints
-from strobe.core.codec import Count
+from strobe.core.codec import LEFT_OUT, Count
 from strobe.core.dataset import Dataset
 from strobe.core.derivation import latest_votes
 from strobe.core.errors import printable
@@ -48,7 +49,8 @@ class Reviewer:
 class ReviewResults:
     """The people who decided which pairs look the same, and how reliable their votes are.
 
-    `fleiss_kappa` uses only votes cast independently, over the `n_pairs_twice` pairs with two or more such votes.
+    `fleiss_kappa` uses only votes of round one, over the `n_pairs_twice` pairs with two or more such votes. `round_two`
+    is Fleiss' κ of doubtful pairs, if people voted on them again independently.
     `controls` is the share of hidden control pairs answered correctly. `seconds` is the median time of a vote.
     `too_quick` counts the votes cast faster than a person can view the images. `warnings` lists problems with the
     votes, and is empty if there are none.
@@ -64,6 +66,7 @@ class ReviewResults:
     too_quick: Count
     people: tuple[Reviewer, ...]
     warnings: tuple[str, ...]
+    round_two: Estimate | None = field(default=None, metadata=LEFT_OUT)
 
     def text(self) -> str:
         """Return the figures as one line of text."""
@@ -71,9 +74,13 @@ class ReviewResults:
         out = [f"{votes} of {self.n_people:,} {'person' if self.n_people == 1 else 'people'} on {pairs}"]
         if self.fleiss_kappa.value is not None:
             kappa = f"Fleiss’ κ {self.fleiss_kappa.text(scale=1.0, digits=2)}"
-            out.append(f"{kappa} on {self.n_pairs_twice:,} with two votes or more")
+            out.append(f"{kappa} in round one, on {self.n_pairs_twice:,} with two votes or more")
         else:
-            out.append("agreement unknown (no pair has two votes)")
+            out.append("agreement unknown (no pair has two votes in round one)")
+        if self.round_two is not None and self.round_two.value is not None:
+            out.append(
+                f"κ {self.round_two.text(scale=1.0, digits=2)} in round two, on {self.round_two.n:,} doubtful pairs"
+            )
         right = self.controls
         out.append(f"{right.count} of {right.n} control pairs right" if right.n else "no control pairs")
         out.append("no times" if self.seconds is None else f"{self.seconds:.1f} s a pair (median)")
@@ -142,7 +149,7 @@ def is_alone(verdict: Verdict) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ratings:
-    """The latest votes cast independently: `ratings` (pairs, people) are indices into DECISIONS, −1 for none.
+    """The latest votes of one round: `ratings` (pairs, people) are indices into DECISIONS, −1 for none.
 
     `cluster` (pairs,) holds the videos, which intervals resample.
     """
@@ -162,9 +169,19 @@ class Ratings:
         return int(((self.ratings >= 0).sum(axis=1) >= 2).sum())
 
 
-def ratings_of(dataset: Dataset, on_pairs: Iterable[Verdict], alone: Callable[[Verdict], bool] = is_alone) -> Ratings:
-    """Return the votes for measuring agreement: the latest independent vote (`alone`) of each person on each pair."""
-    latest = latest_votes(filter(alone, on_pairs))
+def ratings_of(
+    dataset: Dataset,
+    on_pairs: Iterable[Verdict],
+    alone: Callable[[Verdict], bool] = is_alone,
+    *,
+    stage: Literal["pair", "verify"] = "pair",
+) -> Ratings:
+    """Return the votes for measuring agreement: each person's latest independent vote (`alone`) of one round on a pair.
+
+    Rounds are never mixed. Only doubtful pairs reach round two, and there people correct their disagreements, so votes
+    of both rounds together would show agreement even between people who guess.
+    """
+    latest = latest_votes(vote for vote in on_pairs if vote.stage == stage and alone(vote))
     video = dict(zip((str(name) for name in dataset.sets.set_id), dataset.video_of_set.tolist(), strict=True))
     people = sorted({name for votes in latest.values() for name in votes})
     place = {name: column for column, name in enumerate(people)}
@@ -231,14 +248,16 @@ def review_results(
     votes = asked(dataset, dataset.verdicts)
     if not votes.on_pairs:
         return None
-    ratings = ratings_of(dataset, votes.on_pairs, alone)
+    ratings, again = (ratings_of(dataset, votes.on_pairs, alone, stage=stage) for stage in ("pair", "verify"))
+    kappas = [fleiss_kappa(one.counts, cluster=one.cluster, seed=seed) for one in (ratings, again)]
     people = reviewers(votes)
     return ReviewResults(
         n_people=len(people),
         n_votes=len(votes.on_pairs),
         n_pairs=len({(v.set_id, v.frame_id) for v in votes.on_pairs}),
         n_pairs_twice=ratings.n_twice,
-        fleiss_kappa=fleiss_kappa(ratings.counts, cluster=ratings.cluster, seed=seed),
+        fleiss_kappa=kappas[0],
+        round_two=kappas[1] if len(again.ratings) else None,
         controls=control_answers(votes.controls, votes.anchors)["all"],
         seconds=_middle(votes.on_pairs),
         too_quick=sum(one.too_quick for one in people),

@@ -6,6 +6,7 @@ from typing import Literal
 import click
 
 from strobe.cli.common import (
+    Once,
     folder,
     progress,
     quiet_option,
@@ -16,7 +17,9 @@ from strobe.cli.common import (
 )
 
 
-@click.command(name="report", epilog="Example: strobe report run/ --gallery 60   ·   strobe report run/ --pdf")
+@click.command(
+    cls=Once, name="report", epilog="Example: strobe report run/ --gallery 60   ·   strobe report run/ --pdf"
+)
 @click.argument("run", type=folder())
 @click.option(
     "--gallery", type=click.IntRange(0), default=36, show_default=True, help="Largest number of sets in the gallery."

@@ -29,22 +29,12 @@ def _pairs(figures: dict[str, Any]) -> str:
         "",
         *_waiting(figures["waiting"], votes=figures["votes"]),
         "",
-        f"agreement on {agreement['pairs_with_two_votes']} pairs with two votes or more",
+        *_agreement(agreement, "round one"),
     ]
+    if agreement["round_two"]["pairs"]:
+        out += _agreement(agreement["round_two"], "round two, doubtful pairs only,")
     if agreement["votes_left_out"]:
-        out[-1] += f" (excluded, because not cast independently: {counted(agreement['votes_left_out'], 'vote')})"
-    out += [
-        f"  {name:<22}{_estimate(agreement[key], scale)}"
-        for name, key, scale in (
-            ("raw", "raw", 100.0),
-            ("Fleiss' κ", "fleiss_kappa", 1.0),
-            ("Krippendorff's α", "krippendorff_alpha", 1.0),
-        )
-    ]
-    out += [
-        f"  Cohen's κ {printable(row['a'])} / {printable(row['b'])}: {_estimate(row, 1.0)}"
-        for row in agreement["cohen_kappa"]
-    ]
+        out += [f"  excluded, because not cast independently: {counted(agreement['votes_left_out'], 'vote')}"]
     out += [
         "",
         f"control pairs right: {_estimate(figures['controls']['all'], 100.0)} (n = {figures['controls']['all']['n']})",
@@ -62,6 +52,23 @@ def _pairs(figures: dict[str, Any]) -> str:
             for row in figures["classes"]
         ]
     return "\n".join(out)
+
+
+def _agreement(found: dict[str, Any], which: str) -> list[str]:
+    """Return the lines on the agreement of one round."""
+    out = [f"agreement in {which} on {counted(found['pairs_with_two_votes'], 'pair')} with two votes or more"]
+    out += [
+        f"  {name:<22}{_estimate(found[key], scale)}"
+        for name, key, scale in (
+            ("raw", "raw", 100.0),
+            ("Fleiss' κ", "fleiss_kappa", 1.0),
+            ("Krippendorff's α", "krippendorff_alpha", 1.0),
+        )
+    ]
+    return out + [
+        f"  Cohen's κ {printable(row['a'])} / {printable(row['b'])}: {_estimate(row, 1.0)}"
+        for row in found["cohen_kappa"]
+    ]
 
 
 def _plain(figures: dict[str, Any]) -> str:

@@ -7,6 +7,7 @@ import click
 
 from strobe.cli.common import Grouped, folder, json_option, options, print_json
 from strobe.core.errors import printable
+from strobe.review.conduct import PROXY
 
 if TYPE_CHECKING:
     from strobe.workflows.view import ViewLinks, ViewOptions
@@ -20,6 +21,7 @@ _where = options(
         "--port", type=click.IntRange(0, 65535), default=8322, show_default=True, help="Port. 0 chooses a free one."
     ),
     click.option("--public-url", metavar="URL", help="The address that people open, if it differs from host and port."),
+    click.option("--proxy", multiple=True, metavar="ADDRESS", help=PROXY),
     click.option("--name", metavar="NAME", help="Your name, which tags and notes get. Default: your user name."),
     click.option(
         "--invite", multiple=True, metavar="NAME", help="Print a read-only link for this person. May be repeated."

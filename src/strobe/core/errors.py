@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from strobe.core.secrets import hidden
+
 _REFUSED = {
     **dict.fromkeys((errno.EACCES, errno.EPERM), "no permission; ask its owner, or choose another location"),
     errno.ENAMETOOLONG: "the name is too long; choose a shorter one",
@@ -21,18 +23,25 @@ _REFUSED = {
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
+_HALF = re.compile(r"[\ud800-\udfff]")
+"""Halves of characters, which no UTF-8 file can have."""
+
+_MOST_SEARCHED = 2**17
+"""How many characters of a text can be shown."""
+
 _PASSWORD = re.compile(r"://[^/\s@]*@")
 
 
 def printable(text: object, *, limit: int = 300) -> str:
     """Return the text on one line, without control characters, truncated to `limit` characters.
 
-    A password in an address is replaced.
+    A password in an address and every known secret (`core.secrets`) are replaced.
 
     >>> printable("a\\x1b[31mred\\nb"), printable("openai:m@http://me:secret@host")
     ('a[31mred b', 'openai:m@http://…@host')
     """
-    flat = _PASSWORD.sub("://…@", _CONTROL.sub("", str(text).replace("\n", " ").replace("\t", " ")))
+    flat = str(text)[:_MOST_SEARCHED].replace("\n", " ").replace("\t", " ")
+    flat = hidden(_PASSWORD.sub("://…@", _HALF.sub("\ufffd", _CONTROL.sub("", flat))))
     return flat if len(flat) <= limit else flat[: limit - 1] + "…"
 
 
@@ -110,7 +119,7 @@ class StrobeError(Exception):
     """
 
     def __init__(self, *message: str) -> None:
-        super().__init__(*map(spelled, message))
+        super().__init__(*(hidden(spelled(text)) for text in message))
 
 
 class InvalidValue(StrobeError):

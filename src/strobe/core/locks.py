@@ -95,15 +95,16 @@ def writes(argument: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
 
 
 @contextmanager
-def locked(path: Path, *, busy: str | None) -> Iterator[Lock]:
+def locked(path: Path, *, busy: str | None, make: bool = True) -> Iterator[Lock]:
     """Lock a file; if another process holds it, raise StrobeError `busy`, or wait if `busy` is None.
 
     The system frees the lock when the process ends, and the file is removed on release. A file left by a killed process
     is reused. A file system without locks is refused, and no file is left on it. A caller with `busy` None continues
-    without a lock.
+    without a lock. Without `make`, the folder must be there.
     """
-    missing = [one for one in path.parents if not one.exists()]
-    make_folder(path.parent)
+    missing = [one for one in path.parents if not one.exists()] if make else []
+    if make:
+        make_folder(path.parent)
     held = Lock(path, uuid.uuid4().hex)
     handle = _taken(path, busy=busy, missing=missing)
     try:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from strobe.core.arrays import are_pixels
 from strobe.core.errors import expect
 from strobe.core.labels import LabelSpace
+from strobe.core.secrets import hidden_in
 from strobe.core.variants import NO_VARIANT, STATUSES
 
 DECISIONS = ("similar", "dissimilar", "unsure")
@@ -216,6 +217,7 @@ class ModelSpec:
     def __post_init__(self) -> None:
         expect(self.batch_size >= 1, "ModelSpec.batch_size", ">= 1", self.batch_size)
         expect(self.kind in ("logits", "probabilities"), "ModelSpec.kind", "logits or probabilities", self.kind)
+        object.__setattr__(self, "preprocessing", hidden_in(self.preprocessing))  # a service may repeat its key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -243,6 +243,8 @@ def _limits_of(given: str | Mapping[str, float] | None) -> Mapping[str, float] |
     limits: dict[str, float] = {}
     parts = [part.partition("=")[::2] for part in given.split(",")] if isinstance(given, str) else list(given.items())
     for name, value in parts:
+        if name.strip() in limits:
+            raise StrobeError(f"<<limits>>: {printable(name.strip())} was given twice; give it once")
         try:
             limits[name.strip()] = float(value)
         except (TypeError, ValueError):

@@ -103,6 +103,19 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return [float(value) for value in out]
 
 
+def holm_steps(p: float, p_holm: float, pairs: int) -> tuple[float, str]:
+    """Return the number by which Holm's method divides the level of this pair, and a suffix for the interval's method.
+
+    If `p_holm` is 1, that number is unknown. The interval is then simultaneous: it is at the level of all `pairs`.
+
+    >>> holm_steps(0.01, 0.03, 5), holm_steps(0.4, 1.0, 5)
+    ((3.0, ''), (5, ', simultaneous'))
+    """
+    if p > 0 and p_holm < 1:
+        return p_holm / p, ""
+    return pairs, ", simultaneous" if pairs > 1 else ""
+
+
 def least_p(n_videos: int) -> float:
     """Return the smallest p-value possible with this number of videos, which occurs if all videos favour one side.
 
@@ -126,10 +139,11 @@ def paired_difference(gap: Ints, cluster: Ints, *, p: float, p_holm: float, pair
 
     The interval inverts a test on the sums per video; δ is subtracted from a sum once for each of the video's sets. It
     includes every δ for which the total of these sums, divided by the root of their squares, is within a normal
-    critical value. That value is taken at Holm's level for this pair out of `pairs`. If the exact test decides
-    otherwise, only the end next to 0 moves, to the test's side of 0. So the interval includes 0 exactly if `p_holm` is
-    not below 0.05. One set of each outcome is added to the squares; otherwise the spread would be zero if all
-    differences are zero. If there are too few videos for any significant result, `reason` explains it.
+    critical value. That value is taken at Holm's level for this pair out of `pairs`, or, if `p_holm` is 1, at the level
+    of all pairs together, and `method` says so. If the exact test decides otherwise, only the end next to 0 moves, to
+    the test's side of 0. So the interval includes 0 exactly if `p_holm` is not below 0.05. One set of each outcome is
+    added to the squares; otherwise the spread would be zero if all differences are zero. If there are too few videos
+    for any significant result, `reason` explains it.
 
     >>> gap = np.array([1] * 9 + [-1] + [0] * 30)
     >>> paired_difference(gap, np.arange(40), p=0.0215, p_holm=0.0215, pairs=1).text()
@@ -142,7 +156,7 @@ def paired_difference(gap: Ints, cluster: Ints, *, p: float, p_holm: float, pair
         return Estimate(value=value, low=None, high=None, n=n, method=METHOD, reason=ONE_VIDEO)
     sums, sizes = np.bincount(place, weights=gap), np.bincount(place).astype(np.float64)
     more = n / videos
-    rejects, steps = p_holm < LEVEL, p_holm / p if p > 0 and p_holm < 1 else pairs
+    rejects, (steps, how) = p_holm < LEVEL, holm_steps(p, p_holm, pairs)
     critical = -float(ndtri(LEVEL / steps / 2))
     square = n * n - critical**2 * (float((sizes * sizes).sum()) + more)
     linear = -2 * (n * total - critical**2 * float((sums * sizes).sum()))
@@ -157,7 +171,7 @@ def paired_difference(gap: Ints, cluster: Ints, *, p: float, p_holm: float, pair
         corrected = f" after correction for {pairs} pairs" if pairs > 1 else ""
         least = min(1.0, pairs * least_p(videos))
         reason = f"{videos} videos cannot give a significant result: p is at least {least:.2g}{corrected}"
-    return Estimate(value=value, low=min(low, value), high=max(high, value), n=n, method=METHOD, reason=reason)
+    return Estimate(value=value, low=min(low, value), high=max(high, value), n=n, method=METHOD + how, reason=reason)
 
 
 def _within(square: float, linear: float, constant: float, value: float) -> tuple[float, float]:

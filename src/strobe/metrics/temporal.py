@@ -64,7 +64,8 @@ def kaplan_meier(time: Floats, event: Bools, cluster: Ints, *, interval: Interva
     censored at a distance was seen at that distance and counts as at risk there. The interval is Clopper–Pearson at the
     effective sample size S(1 − S)/v. If every video has one set, v is Greenwood's variance; otherwise it is the sum
     over videos of squared influences (as in Korn–Graubard). Without censoring, the interval equals the interval of the
-    plain share.
+    plain share. At S = 1 and S = 0, it uses the limits of that size: the sets at risk r, and r/S with the S before the
+    last failure (at most the effective videos of all failures, weighted by their part of the curve).
 
     >>> curve = kaplan_meier(np.array([1.0, 2.0, 2.0]), np.array([True, False, True]), np.array([0, 1, 2]))
     >>> [round(row.alive.value, 3) for row in curve.survival], curve.median
@@ -84,9 +85,12 @@ def kaplan_meier(time: Floats, event: Bools, cluster: Ints, *, interval: Interva
     single = videos == n or interval == "clopper-pearson"
     # After S = 0 no set is at risk, so the later terms are never used.
     left = np.maximum(at_risk - failed, 1)
+    before = np.concatenate([[1.0], alive[:-1]])
     if single:
         variance = alive**2 * np.cumsum(failed / (at_risk * left))
-        effective = _effective(alive, variance, at_risk)
+        spread = alive * (1 - alive)
+        settled = spread <= 0
+        effective = np.where(settled, at_risk / before, spread / np.where(settled, 1.0, variance))
     else:
         influence = np.zeros((videos, len(distance)))
         np.add.at(influence, (video[event], place[event]), 1.0 / left[place[event]])
@@ -99,6 +103,9 @@ def kaplan_meier(time: Floats, event: Bools, cluster: Ints, *, interval: Interva
         width, every = (np.full(len(distance), float(number)) for number in (n, videos))
         effective = effective_n(alive, width, every, np.full(len(distance), effective_videos(sizes)), squares)
         still = present.sum(axis=0) ** 2 / (present**2).sum(axis=0)  # effective videos of the sets at risk
+        mass = np.zeros(videos)  # each failure's share of the curve; without censoring, 1/n
+        np.add.at(mass, video[event], (before / at_risk)[place[event]])
+        still = np.where(alive > 0, still, np.minimum(effective_videos(mass), at_risk / before))
         effective = np.where(alive * (1 - alive) <= 0, still, effective)
     low, high = clopper_pearson_bounds(alive * effective, effective)
     method = "kaplan-meier, greenwood" if single else "kaplan-meier, korn-graubard"
@@ -117,10 +124,3 @@ def kaplan_meier(time: Floats, event: Bools, cluster: Ints, *, interval: Interva
         median=float(distance[half[0]]) if half.size else None,
         survival=tuple(AtRisk(distance=at, at_risk=risk, events=died, alive=one) for at, risk, died, one in columns),
     )
-
-
-def _effective(alive: Floats, variance: Floats, at_risk: Ints) -> Floats:
-    """Return S(1 − S)/v; if no set or every set has failed, the interval uses the sets still at risk."""
-    spread = alive * (1 - alive)
-    settled = (spread <= 0) | (variance <= 0)
-    return np.where(settled, at_risk, spread / np.where(settled, 1.0, variance))

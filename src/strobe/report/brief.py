@@ -8,7 +8,7 @@ from strobe.core.tasks import Task
 from strobe.report.drawing import Figure
 from strobe.report.headline import HeadlineTable, few_videos, headline
 from strobe.report.view import View
-from strobe.report.wording import better_first, is_known, is_sure, percent, some
+from strobe.report.wording import better_first, extreme, is_known, is_sure, percent, points, some, value_of
 
 MOST_MODELS = 8
 """The largest number of models in the brief's table. The appendix has all of them."""
@@ -95,12 +95,12 @@ def _smoothing(view: View) -> str:
     known = [
         one for one in model.smoothing if one.method in _METHODS and is_known(one.acc_pmk) and one.delay_frames > 0
     ]
-    best = max(known, key=lambda one: one.acc_pmk.value or 0.0, default=None)
     high = model.acc_pmk.high
-    if best is None or high is None or (best.acc_pmk.value or 0.0) <= high:
+    best = extreme(known, lambda one: value_of(one.acc_pmk), lambda one: one.method)[0] if known else None
+    if best is None or high is None or value_of(best.acc_pmk) <= high:
         return ""
     how = _METHODS[best.method].format(n=best.parameter + 1)
-    gain = f"from {percent(model.acc_pmk)} to {percent(best.acc_pmk)}"
+    gain = f"from {percent(model.acc_pmk)} to {percent(best.acc_pmk)} (the best of {len(known)} settings on this data)"
     return f"Smooth the answers of {printable(name)} over time: {how} raises acc_pmk {gain}."
 
 
@@ -110,9 +110,11 @@ def _weakest_class(view: View) -> str:
     if model is None or view.variants:
         return ""
     known = [one for one in model.per_class if one.acc_orig.n >= 10 and one.drop.value]
-    worst = max(known, key=lambda one: one.drop.value or 0.0, default=None)
-    if worst is None or len(known) < 2:
+    if len(known) < 2:
         return ""
+    worst, names, tie = extreme(known, lambda one: value_of(one.drop), lambda one: one.name)
+    if tie:
+        return f"Collect training video of {names}: {printable(name)} loses {points(worst.drop)} on each of them."
     text = f"{percent(worst.acc_orig)} to {percent(worst.acc_pmk)} (n = {worst.acc_orig.n})"
     return f"Collect training video of “{printable(worst.name)}”: {printable(name)} falls there from {text}."
 

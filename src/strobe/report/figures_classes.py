@@ -10,7 +10,7 @@ from strobe.report.charts import ChartRow, Mark, Scale, dumbbell, dumbbell_keys,
 from strobe.report.drawing import Answer, FigureContent, Paint, question
 from strobe.report.style import GREY, RIGHT
 from strobe.report.view import View
-from strobe.report.wording import is_known, percent, points, value_of
+from strobe.report.wording import both_ends, extreme, is_known, percent, points, value_of
 
 MOST_CLASSES = 40
 """The largest number of classes in one figure. If there are more, the figure shows the classes that lose most."""
@@ -48,10 +48,10 @@ def per_class(view: View) -> Answer:
 
 
 def _loses(model: str, rows: Sequence[ClassScore]) -> str:
-    worst, among = _worst(rows)
+    worst, among, _, tie = _worst(rows)
     if _lost(worst) <= 0:
         return f"{printable(model)} has no drop{among or ' in any class'}."
-    text = f"{_most(model, rows)} ({points(_lost(worst))}, n = {worst.headline.orig.n})"
+    text = _most(model, rows) + ("" if tie else f" ({points(_lost(worst))}, n = {worst.headline.orig.n})")
     steady = sum(1 for row in rows if row.acc_orig.value == row.acc_pmk.value)
     return text + (f"; {steady} of {len(rows)} classes have no drop." if steady else ".")
 
@@ -116,12 +116,15 @@ def _best_and_worst(model: str, rows: Sequence[Row]) -> str:
             f"{printable(model)} reaches 100 % on {every or 'none'} of {len(rows)} classes and 0 % on {none or 'none'}"
         )
         return f"Every class has fewer than ten images, too few to rank. {counts}."
-    best, worst = ranked[0], ranked[-1]
-    if len(ranked) == 1 or best.headline.orig.value == worst.headline.orig.value:
+    (worst, bottom, tie), (best, top, _) = both_ends(
+        ranked, lambda row: value_of(row.headline.orig), lambda row: row.name or row.label
+    )
+    if top == bottom:
         return f"{printable(model)} scores the same on every class: {percent(best.headline.orig)}."
     among = ", among classes with ten images or more" if len(ranked) < len(rows) else ""
-    ends = [f"{printable(row.name or row.label)} ({percent(row.headline.orig)}" for row in (best, worst)]
-    return f"{printable(model)} does best on {ends[0]}) and worst on {ends[1]}, n = {worst.headline.orig.n}){among}."
+    ends = [f"{names} ({percent(row.headline.orig)}" for names, row in ((top, best), (bottom, worst))]
+    n = "" if tie else f", n = {worst.headline.orig.n}"
+    return f"{printable(model)} does best on {ends[0]}) and worst on {ends[1]}{n}){among}."
 
 
 def _dots(rows: Sequence[Row], xlabel: str) -> Paint:
@@ -155,13 +158,14 @@ def _lost(row: Row) -> float:
     return value_of(row.headline.orig) - value_of(row.headline.pmk)
 
 
-def _worst(rows: Sequence[Row]) -> tuple[Row, str]:
-    """Return the class that loses the most, and the classes from which it was chosen.
+def _worst(rows: Sequence[Row]) -> tuple[Row, str, str, bool]:
+    """Return the class that loses the most, the classes from which it was chosen, its name, and whether others tie.
 
     Classes with enough sets to rank are preferred.
     """
     ranked = [row for row in rows if not row.small] or rows
-    return max(ranked, key=_lost), " among classes with ten sets or more" if len(ranked) < len(rows) else ""
+    worst, names, tie = extreme(ranked, _lost, lambda row: row.name or row.label)
+    return worst, " among classes with ten sets or more" if len(ranked) < len(rows) else "", names, tie
 
 
 def _most(model: str, rows: Sequence[Row]) -> str:
@@ -169,10 +173,9 @@ def _most(model: str, rows: Sequence[Row]) -> str:
 
     If there is only one class, or if the classes are too small to rank, the sentence ranks nothing.
     """
-    worst, among = _worst(rows)
+    worst, among, name, tie = _worst(rows)
     orig, pmk, _ = worst.headline
-    ends = f"from {percent(orig)} to {percent(pmk)}"
-    name = printable(worst.name or worst.label)
+    ends = f"{points(_lost(worst))} each" if tie else f"from {percent(orig)} to {percent(pmk)}"
     if len(rows) == 1:
         return f"{printable(model)} goes {ends} on {name}, the only class"
     if all(row.small for row in rows):

@@ -343,7 +343,7 @@ def headline_lines(results: Results) -> list[Lines]:
         notes += out_of_reach(models)
         notes += [note for study in applying(view) for note in study.notes(view, task)]
         out.append((f"{printable(data.name)}: {task}", columns, rows, notes))
-    return [*out, *(lines for study in applying(view) for lines in study.lines(view))]
+    return [view.cautioned(one) for one in (*out, *(lines for study in applying(view) for lines in study.lines(view)))]
 
 
 def _no_intervals(view: View, models: Mapping[str, ModelResult], columns: Sequence[Measure[Any]]) -> str:

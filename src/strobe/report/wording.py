@@ -1,8 +1,9 @@
 """Numbers and names formatted for people."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from strobe.analyses.comparison import Comparison
 from strobe.core.errors import printable
@@ -10,6 +11,8 @@ from strobe.core.estimate import Estimate
 from strobe.core.ladders import CALLED, KIND
 from strobe.core.variants import Variant
 from strobe.studies.variants.records import Contrast, MeanScore, VariantFacts
+
+T = TypeVar("T")
 
 NONE = "—"
 
@@ -83,13 +86,25 @@ def measured(found: Estimate, unit: str = "%") -> str:
     return _minus(text.replace("~", "\N{NO-BREAK SPACE}"))
 
 
-def with_interval(found: Estimate) -> str:
-    """Return a value and its interval in per cent, with a true minus sign.
+def with_interval(found: Estimate, mark: str = "") -> str:
+    """Return a value and its interval in per cent, with a true minus sign, and a mark after it.
 
     >>> with_interval(Estimate(value=-0.5, low=-0.6, high=-0.4, n=9))
     '−50.0 [−60.0, −40.0]'
     """
-    return _minus(found.text())
+    return Figure(_minus(found.text()) + mark, found)
+
+
+class Figure(str):
+    """A printed figure that keeps the reason why its interval must be read with care, if there is one."""
+
+    caution: str | None
+
+    def __new__(cls, text: str, found: Estimate) -> "Figure":
+        """Return the text of an estimate with its caution."""
+        out = super().__new__(cls, text)
+        out.caution = None if found.low is None else found.reason
+        return out
 
 
 def _minus(text: str) -> str:
@@ -188,6 +203,30 @@ def some(names: Sequence[str], most: int = 8) -> str:
     'a, b and 2 more'
     """
     return join(names if len(names) <= most else [*names[:most], f"{len(names) - most} more"])
+
+
+def extreme(
+    items: Iterable[T], value: Callable[[T], float], name: Callable[[T], object], *, pick: Callable[..., T] = max
+) -> tuple[T, str, bool]:
+    """Return an item with the largest (`pick=max`) or smallest value, its name, and whether other items tie with it.
+
+    Items tie if they have the same value to a tenth of a point. The name then lists the first few of them.
+
+    >>> extreme({"a": 0.75, "b": 0.5, "c": 0.7502}.items(), lambda pair: pair[1], lambda pair: pair[0])
+    (('a', 0.75), 'a and c', True)
+    """
+    every = list(items)
+    first = pick(every, key=value)
+    tied = [one for one in every if round(value(one), 3) == round(value(first), 3)] or [first]
+    return tied[0], some([printable(name(one)) for one in tied], 3), len(tied) > 1
+
+
+def both_ends(
+    items: Iterable[T], value: Callable[[T], float], name: Callable[[T], object]
+) -> tuple[tuple[T, str, bool], tuple[T, str, bool]]:
+    """Return the smallest and the largest of these items, each as `extreme` does."""
+    every = list(items)
+    return extreme(every, value, name, pick=min), extreme(every, value, name)
 
 
 def p_text(p: float | None, *, level: float = 0.05) -> str:

@@ -10,6 +10,9 @@ from strobe.core.files import inside, read_json
 from strobe.core.options import check_options, option
 from strobe.core.records import Verdict
 
+PROXY = "A reverse proxy in front of the server. Its X-Forwarded-For is believed, and nobody else's. May be repeated."
+"""The help of an option of all servers."""
+
 AT_ONCE = ("pair", "set")
 """What one page of pairs can show: one pair, or all pairs of a set."""
 
@@ -43,6 +46,7 @@ class ServeOptions:
     public_url: str | None = option(
         None, "The address that people open, if it differs from host and port.", metavar="URL"
     )
+    proxy: tuple[str, ...] = option((), PROXY, metavar="ADDRESS")
     token: str | None = option(
         None,
         "Shared secret that people enter to join. Prefer the environment variable.",

@@ -1,10 +1,11 @@
 """Checks on every request: exact Host and Origin, size, and rate. Adds security headers to every answer."""
 
 import asyncio
+import ipaddress
 import json
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -96,6 +97,16 @@ def _checked_url(public_url: str) -> str:
     return f"{parts.scheme}://{_in_url(name)}" + ("" if port is None else f":{port}")
 
 
+def checked_proxies(given: Sequence[str]) -> list[str]:
+    """Return the addresses of proxies, or raise a one-line error."""
+    for one in given:
+        try:
+            ipaddress.ip_network(one)
+        except ValueError:
+            raise StrobeError(f"<<proxy>>: expected an address such as 10.0.0.2, got {printable(one)!r}") from None
+    return list(given)
+
+
 def _in_url(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
@@ -137,10 +148,12 @@ class RateLimit:
 
 
 class Guard:
-    """ASGI middleware around the whole server."""
+    """ASGI middleware around the whole server. `is_session` tells whether a cookie is that of somebody logged in."""
 
-    def __init__(self, app: ASGIApp, *, address: ServerAddress, cookie: str) -> None:
-        self._app = app
+    def __init__(
+        self, app: ASGIApp, *, address: ServerAddress, cookie: str, is_session: Callable[[str], Awaitable[bool]]
+    ) -> None:
+        self._app, self._is_session = app, is_session
         self._address = address
         self._cookie = cookie.encode() + b"="
         self._rates = {
@@ -156,7 +169,10 @@ class Guard:
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
             return None
-        refusal = self._refusal(scope)
+        headers: dict[bytes, list[bytes]] = {}
+        for name, value in scope["headers"]:
+            headers.setdefault(name.lower(), []).append(value)
+        refusal = self._refusal(scope, headers) or await self._over_rate(scope, headers)
         if refusal is not None:
             await _answer(send, *refusal)
             return None
@@ -177,10 +193,7 @@ class Guard:
             if not sending.started:
                 await _answer(send, 503, "the server is being stopped")
 
-    def _refusal(self, scope: Scope) -> tuple[int, str] | None:
-        headers: dict[bytes, list[bytes]] = {}
-        for name, value in scope["headers"]:
-            headers.setdefault(name.lower(), []).append(value)
+    def _refusal(self, scope: Scope, headers: dict[bytes, list[bytes]]) -> tuple[int, str] | None:
         if b"transfer-encoding" in headers and (b"content-length" in headers or scope["http_version"] == "1.0"):
             return (
                 400,
@@ -204,21 +217,22 @@ class Guard:
             length = headers.get(b"content-length", [b"0"])[0]
             if not length.isdigit() or int(length) > MAX_BODY:
                 return 413, f"the request is larger than {MAX_BODY} bytes"
-        return self._over_rate(scope, headers)
+        return None
 
-    def _over_rate(self, scope: Scope, headers: dict[bytes, list[bytes]]) -> tuple[int, str] | None:
+    async def _over_rate(self, scope: Scope, headers: dict[bytes, list[bytes]]) -> tuple[int, str] | None:
         path = scope["path"]
-        caller = (scope.get("client") or ("?",))[0]
-        if not self._rates["address"].allows(caller):
-            return 429, "too many requests; wait a moment"
         if path == "/api/login":
             return None  # `Attempts` limits log-ins, because it knows which ones fail
+        address = (scope.get("client") or ("?",))[0]
+        cookies = [part.strip() for part in b";".join(headers.get(b"cookie", [])).split(b";")]
+        own = [one.removeprefix(self._cookie).decode("latin-1") for one in cookies if one.startswith(self._cookie)]
+        session = own[-1].strip('"')[:400] if own else ""
+        # Who is logged in is not held up by others at the same address.
+        if not self._rates["address"].allows(address) and not (session and await self._is_session(session)):
+            return 429, "too many requests; wait a moment"
         kind = "media" if path.startswith(("/media/", "/static/")) else "other"
         # Limits each session if there is one, because a team may share one address.
-        for part in b";".join(headers.get(b"cookie", [])).split(b";"):
-            if part.strip().startswith(self._cookie):
-                caller = part.strip().decode("latin-1")[:200]
-        return None if self._rates[kind].allows(caller) else (429, "too many requests; wait a moment")
+        return None if self._rates[kind].allows(session or address) else (429, "too many requests; wait a moment")
 
 
 async def _body(receive: Receive) -> bytes:

@@ -6,14 +6,14 @@ import errno
 import logging
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from strobe.core.errors import StrobeError, printable
-from strobe.review.guard import Guard
+from strobe.review.guard import Guard, checked_proxies
 
 HEAD_S = 20.0
 """The longest time in seconds for the head of a request to arrive."""
@@ -90,13 +90,15 @@ class ThrottledLog(logging.Filter):
         return True
 
 
-def config_of(app: Guard) -> uvicorn.Config:
-    """Return uvicorn's configuration."""
+def config_of(app: Guard, proxies: Sequence[str] = ()) -> uvicorn.Config:
+    """Return uvicorn's configuration. Only these proxies may name the address of somebody else (X-Forwarded-For)."""
     return uvicorn.Config(
         app,
         log_level="warning",
         access_log=False,
         server_header=False,
+        proxy_headers=bool(proxies),
+        forwarded_allow_ips=checked_proxies(proxies),
         timeout_keep_alive=30,
         lifespan="off",
         ws="none",
@@ -107,7 +109,7 @@ def config_of(app: Guard) -> uvicorn.Config:
     )
 
 
-def run(app: Guard, listener: socket.socket, *, on_ready: Callable[[], None]) -> None:
+def run(app: Guard, listener: socket.socket, *, proxies: Sequence[str] = (), on_ready: Callable[[], None]) -> None:
     """Serve until SIGINT or SIGTERM. Requests are not logged, because they contain addresses and names."""
 
     class Server(uvicorn.Server):
@@ -121,7 +123,7 @@ def run(app: Guard, listener: socket.socket, *, on_ready: Callable[[], None]) ->
             logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
             await super().shutdown(sockets=sockets)
 
-    config = config_of(app)
+    config = config_of(app, proxies)
     for name in ("uvicorn.error", "asyncio", "strobe.review"):
         logging.getLogger(name).addFilter(ThrottledLog())
     # Ctrl-C is the normal way to stop. uvicorn raises it after finishing the requests in progress.

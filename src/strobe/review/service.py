@@ -141,6 +141,10 @@ class Service:
             await self.call(self.sessions.touch, secret)
         return person
 
+    async def is_session(self, secret: str) -> bool:
+        """Return whether this is the session of somebody."""
+        return (await self.session(secret)) is not None
+
     async def who(
         self, request: Request, *, allow: tuple[str, ...] = ("annotator", "admin"), expected: str = ""
     ) -> Person:

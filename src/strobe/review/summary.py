@@ -9,7 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from strobe.analyses.voting import PairVotes, asked, control_answers, is_alone, ratings_of, reviewers, warnings
+from strobe.analyses.voting import (
+    PairVotes,
+    Ratings,
+    asked,
+    control_answers,
+    is_alone,
+    ratings_of,
+    reviewers,
+    warnings,
+)
 from strobe.core.codec import encode
 from strobe.core.dataset import Dataset
 from strobe.core.derivation import Derivation, derive, latest_votes
@@ -126,21 +135,23 @@ def _classes(dataset: Dataset, derivation: Derivation | None) -> list[dict[str, 
 
 
 def _agreement(dataset: Dataset, on_pairs: Sequence[Verdict], conduct: Conduct | None, seed: int) -> dict[str, Any]:
-    """Return the agreement of the latest independent votes.
+    """Return the agreement of the votes of round one, and below it that of round two, which has doubtful pairs only.
 
-    Joint decisions are excluded, and so are votes of round two that were given with earlier votes shown. The same
-    person's previous vote counts instead.
+    Joint decisions are excluded, and so are votes of round two that were given with earlier votes shown.
     """
     alone = is_alone if conduct is None else conduct.is_alone
-    vote_table = ratings_of(dataset, on_pairs, alone)
-    ratings, counts, cluster, people = vote_table.ratings, vote_table.counts, vote_table.cluster, vote_table.people
+    one, two = (_of_round(ratings_of(dataset, on_pairs, alone, stage=stage), seed) for stage in ("pair", "verify"))
+    return {**one, "votes_left_out": len(on_pairs) - sum(map(alone, on_pairs)), "round_two": two}
+
+
+def _of_round(votes: Ratings, seed: int) -> dict[str, Any]:
+    ratings, counts, cluster, people = votes.ratings, votes.counts, votes.cluster, votes.people
     shared = [
         (a, b) for a, b in combinations(range(len(people)), 2) if ((ratings[:, a] >= 0) & (ratings[:, b] >= 0)).any()
     ]
     return {
         "pairs": len(ratings),
-        "pairs_with_two_votes": vote_table.n_twice,
-        "votes_left_out": len(on_pairs) - sum(map(alone, on_pairs)),
+        "pairs_with_two_votes": votes.n_twice,
         "raw": encode(raw_agreement(counts, cluster=cluster, seed=seed)),
         "fleiss_kappa": encode(fleiss_kappa(counts, cluster=cluster, seed=seed)),
         "krippendorff_alpha": encode(krippendorff_alpha(counts, cluster=cluster, seed=seed)),

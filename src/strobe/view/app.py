@@ -72,6 +72,10 @@ class _Viewer:
             raise HTTPException(401, "open the link that strobe view printed")
         return person
 
+    async def is_session(self, cookie: str) -> bool:
+        """Return whether this is the session of somebody."""
+        return self.keys.person_of_cookie(cookie) is not None
+
     def owner(self, request: Request) -> ViewPerson:
         """Return the person of this request if it may write."""
         person = self.person(request)
@@ -95,7 +99,7 @@ def make_view_app(library: Library, keys: ViewKeys, work: ViewWork, address: Ser
     _add_runs(app, viewer)
     _add_sets(app, viewer)
     _add_doing(app, viewer)
-    return Guard(app, address=address, cookie=viewer.cookie)
+    return Guard(app, address=address, cookie=viewer.cookie, is_session=viewer.is_session)
 
 
 def _handle_errors(app: FastAPI) -> None:
@@ -158,8 +162,8 @@ def _add_session(app: FastAPI, viewer: _Viewer) -> None:
     @app.post("/api/login")
     async def login(body: ViewLogin, request: Request) -> Response:
         address = request.client.host if request.client else "?"
-        async with viewer.attempts.one(address, body.key[:40]):
-            person = viewer.keys.person_of_key(body.key)
+        person = viewer.keys.person_of_key(body.key)
+        async with viewer.attempts.one(address, "", key=body.key[:40], known=person is not None):
             if person is None:
                 raise HTTPException(403, "this link is not valid; ask for a new one")
         answer = JSONResponse({"name": person.name, "role": person.role})
@@ -306,7 +310,9 @@ def _add_doing(app: FastAPI, viewer: _Viewer) -> None:
         if any(row >= index.n_sets for row in rows):
             raise HTTPException(404, "no such set")
         ids = [str(one) for one in index.dataset.sets.set_id[rows].tolist()]
-        return {"rows": add_rows(index.path, ids, who=person.name, act=body.act, text=text)}
+        return {
+            "rows": add_rows(index.path, ids, who=person.name, act=body.act, text=text, check=index.expect_in_place)
+        }
 
     @app.post("/api/selection")
     def selection(body: Annotated[SelectionBody, Body()], request: Request) -> dict[str, Any]:

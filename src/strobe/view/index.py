@@ -14,7 +14,9 @@ from strobe.analyses.scoring import set_facts
 from strobe.core.arrays import Bools, Ints
 from strobe.core.dataset import Dataset
 from strobe.core.derivation import Derivation, derive
+from strobe.core.errors import InvalidValue, StrobeError
 from strobe.review.hints import BLUR, CUT, EXPOSURE, MOTION
+from strobe.store.dataset_folder import identity
 from strobe.view.outcomes import Outcomes, SetRows
 from strobe.view.tags import TAGS, TagRow, read_tags, tags_of
 
@@ -30,6 +32,7 @@ class DatasetIndex:
 
     def __init__(self, key: str, path: Path, dataset: Dataset) -> None:
         self.key, self.path, self.dataset = key, path, dataset
+        self._identity = identity(path)
         facts = set_facts(dataset).columns
         self.names: NDArray[Any] = facts["set"]
         self.labels_text = [str(one) for one in facts["label"].tolist()]
@@ -45,6 +48,17 @@ class DatasetIndex:
     def n_sets(self) -> int:
         """The number of candidate sets."""
         return self.dataset.n_sets
+
+    def expect_in_place(self) -> None:
+        """Raise InvalidValue if the folder no longer has this dataset, so nothing may be written there."""
+        try:
+            found = identity(self.path)
+        except StrobeError:
+            found = ""
+        if found != self._identity:
+            raise InvalidValue(
+                "the dataset was moved, removed or replaced; nothing was written. Start the viewer again"
+            )
 
     def replace_models(self, models: Mapping[str, Outcomes]) -> None:
         """Replace the outcomes of all models."""

@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -72,15 +72,28 @@ def read_tags(folder: Path) -> list[TagRow]:
     return out
 
 
-def add_rows(folder: Path, sets: Sequence[str], *, who: str, act: Literal["tag", "untag", "note"], text: str) -> int:
-    """Append one row for each set and return their number. The rows are on disk when this returns."""
+def add_rows(
+    folder: Path,
+    sets: Sequence[str],
+    *,
+    who: str,
+    act: Literal["tag", "untag", "note"],
+    text: str,
+    check: Callable[[], None] = lambda: None,
+) -> int:
+    """Append one row for each set and return their number. The rows are on disk when this returns.
+
+    `check` raises an error if the folder must not be written to. It is called before anything is written.
+    """
     if len(sets) > MOST_SETS:
         raise InvalidValue(f"{len(sets):,} sets are selected; one action can tag at most {MOST_SETS:,}: filter more")
     now = datetime.now(UTC).isoformat(timespec="seconds")
     rows = [TagRow(at=now, who=who, set_id=one, act=act, text=text) for one in sets]
     content = "".join(json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in rows)
     path = inside(folder, TAGS)
-    with locked(folder / f".{TAGS}.lock", busy=None):
+    check()
+    with locked(folder / f".{TAGS}.lock", busy=None, make=False):
+        check()  # now nobody else writes
         try:
             with path.open("ab+") as file:
                 file.seek(0)

@@ -157,7 +157,7 @@ def serve(
             admin=f"{address.url}/admin" + ("" if access.is_open else f"#key={admin_key}"),
             personal=personal,
         )
-        run(app, listener, on_ready=lambda: on_ready(links))
+        run(app, listener, proxies=options.proxy, on_ready=lambda: on_ready(links))
 
 
 def _guidelines(path: Path) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,6 +40,7 @@ class ViewOptions:
     host: str = "127.0.0.1"
     port: int = 8322
     public_url: str | None = None
+    proxy: tuple[str, ...] = ()
     name: str | None = None
     invite: tuple[str, ...] = ()
 
@@ -84,7 +86,8 @@ def serve_view(places: Sequence[Path], options: ViewOptions, *, on_ready: Callab
         keys = ViewKeys(people, secret=secret, scope=scope)
         app = make_view_app(library, keys, ViewWork(compare=compare_aside, write=write_selection), address)
         links = {name: f"{address.url}/#key={keys.key_of(name)}" for name in people}
-        run(app, listener, on_ready=lambda: on_ready(ViewLinks(owner=links.pop(owner), personal=links)))
+        ready = partial(on_ready, ViewLinks(owner=links.pop(owner), personal=links))
+        run(app, listener, proxies=options.proxy, on_ready=ready)
 
 
 def list_view(places: Sequence[Path]) -> dict[str, Any]:
@@ -173,6 +176,7 @@ def _change(one: Comparison, short: Callable[[str], str], places: Mapping[str, i
 
 def write_selection(index: "DatasetIndex", rows: Sequence[int], name: str, query: str) -> Path:
     """Write these sets as a dataset folder next to their dataset, with hard links to its images. Return the folder."""
+    index.expect_in_place()
     dataset = index.dataset
     chosen = np.zeros(dataset.n_sets, dtype=bool)
     chosen[list(rows)] = True

@@ -274,6 +274,8 @@ class RemoteAsker:
             return self._model.ask(batch.prepared, sources=sources, attempt=self._asking.attempt)
         except StrobeError as error:
             return error
+        except RecursionError:
+            return RequestFailed(f"{self._runner.name}: the reply is nested too deeply", blame="frame")
         except Exception as error:
             name = printable(self._asking.frame_names[batch.rows[0]])
             why = f"raised {type(error).__name__} on {name}: {printable(error, limit=200)}"

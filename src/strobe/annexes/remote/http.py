@@ -1,27 +1,34 @@
 """HTTP for models behind an address: one request at a time, its failures sorted by blame. Nothing is retried here.
 
 Keys come from the environment and are sent in a header. They never appear in a message, a record or a file.
+A request ends within its time-out, however slowly the service sends (`models/bounded.py`).
 """
 
 import email.utils
 import json
 import os
-import ssl
 import time
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from strobe.annexes.remote.bounded import ALLOWANCE, pool_classes, tls_context
 from strobe.core.errors import ModelFailed, printable
 from strobe.core.late import require
 from strobe.core.remote import Blame, RequestFailed, Usage
+from strobe.core.secrets import remember
 
 _AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 _FRAME = frozenset({400, 413, 415, 422})
-_MOST_BYTES = 64 * 2**20
-"""The largest reply that is read."""
+MOST_BYTES = 64 * 2**20
+"""The largest reply that is read, with its head."""
+_WAITS_S, _LONGEST_WAIT_S = (0.25, 0.5, 1.0), 30.0
+_MOST_SHOWN = 2**16
+"""How much of a reply is searched for its message."""
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,9 +42,10 @@ class HttpReply:
         """Return the body as JSON; `what` names the service in the error."""
         try:
             return json.loads(self.body)
-        except ValueError:
-            start = printable(self.body[:80].decode("utf-8", "replace"))
-            raise RequestFailed(f"{what}: the reply is not JSON: {start}", blame="frame") from None
+        except (ValueError, RecursionError) as error:
+            problem = "is nested too deeply" if isinstance(error, RecursionError) else "is not JSON"
+            start = printable(self.body[:_MOST_SHOWN].decode("utf-8", "replace"), limit=80)
+            raise RequestFailed(f"{what}: the reply {problem}: {start}", blame="frame") from None
 
 
 class HttpClient:
@@ -49,20 +57,15 @@ class HttpClient:
     def __init__(self, address: str, *, what: str, timeout: float, connections: int, keys: Sequence[str] = ()) -> None:
         urllib3 = require("urllib3", what=what, extra="remote")
         self.address, self._what, self._timeout, self._urllib3 = check_address(address, what), what, timeout, urllib3
-        self._keys = tuple(keys)
-        named = next(((name, value) for name in keys if (value := os.environ.get(name, "").strip())), None)
-        if named is not None and not (named[1].isascii() and named[1].isprintable()):
-            raise ModelFailed(f"{what}: the key in {named[0]} has a character that no header can have")
-        self._secret = None if named is None else named[1]
+        self._keys, self._secret = tuple(keys), key_of(keys, what)
         parts = urlsplit(self.address)
         proxy = None if urllib.request.proxy_bypass(parts.netloc) else urllib.request.getproxies().get(parts.scheme)
-        settings = {
-            "maxsize": connections,
-            "block": False,
-            "retries": False,
-            "ssl_context": ssl.create_default_context() if parts.scheme == "https" else None,
-        }
-        self._pool = urllib3.ProxyManager(proxy, **settings) if proxy else urllib3.PoolManager(**settings)
+        tls = tls_context() if "https" in (parts.scheme, (proxy or "").partition(":")[0].lower()) else None
+        settings = {"maxsize": connections, "block": False, "retries": False, "ssl_context": tls}
+        self._pool = (
+            urllib3.ProxyManager(proxy, proxy_ssl_context=tls, **settings) if proxy else urllib3.PoolManager(**settings)
+        )
+        self._pool.pool_classes_by_scheme = pool_classes()
 
     @property
     def has_key(self) -> bool:
@@ -77,17 +80,15 @@ class HttpClient:
         sent = dict(headers or {})
         if self._secret is not None:
             sent["Authorization"] = f"Bearer {self._secret}"
-        deadline = time.monotonic() + self._timeout
+        ALLOWANCE.start(self._timeout, MOST_BYTES)
         try:
-            timeout = self._urllib3.Timeout(connect=min(10.0, self._timeout), read=self._timeout)
             reply = self._pool.request(
-                method, self.address + path, body=body, headers=sent, timeout=timeout, redirect=False,
+                method, self.address + path, body=body, headers=sent, timeout=self._timeout, redirect=False,
                 preload_content=False,
             )  # fmt: skip
             try:
-                content = self._content(reply, deadline, used)
-                if "inference-header-content-length" not in reply.headers:  # tensors are bytes, not text
-                    content = self._without_key(content)
+                # We ask for no compression, and unpack none: a small reply could become a very large one.
+                content = b"".join(reply.stream(2**16, decode_content=False))
             finally:
                 reply.release_conn()
         except self._urllib3.exceptions.HTTPError as error:
@@ -96,27 +97,11 @@ class HttpClient:
             return HttpReply(headers={name.lower(): value for name, value in reply.headers.items()}, body=content)
         raise self._refused(reply, content, used)
 
-    def _without_key(self, content: bytes) -> bytes:
-        """Return the body without the key, which some services repeat in their messages."""
-        return content if self._secret is None else content.replace(self._secret.encode(), "…".encode())
-
-    def _content(self, reply: Any, deadline: float, used: Usage) -> bytes:
-        """Return the body. The read time-out of a socket covers only one read, so the whole is timed here."""
-        parts, size = [], 0
-        for part in reply.stream(2**16):
-            parts.append(part)
-            size += len(part)
-            if size > _MOST_BYTES:
-                reply.close()
-                raise self._failed(f"the reply is larger than {_MOST_BYTES:,} bytes", blame="frame", used=used)
-            if time.monotonic() > deadline:
-                reply.close()
-                raise self._failed(f"no complete reply within {self._timeout:g} s", blame="again", used=used)
-        return b"".join(parts)
-
     def _lost(self, error: Exception, used: Usage) -> RequestFailed:
         """Return the failure of a request that got no reply."""
         names = self._urllib3.exceptions
+        if ALLOWANCE.left < 0:
+            return self._failed(f"the reply is larger than {MOST_BYTES:,} bytes", blame="frame", used=used)
         if isinstance(error, names.SSLError):
             why = "its certificate cannot be verified; set SSL_CERT_FILE to the certificate of its issuer"
             return self._failed(f"{why} ({error})", blame="model", used=used)
@@ -125,7 +110,7 @@ class HttpClient:
         if isinstance(error, names.NewConnectionError | names.ProxyError):  # the first is a kind of time-out
             return self._failed("nothing answers at this address; is the service running?", blame="again", used=used)
         if isinstance(error, names.TimeoutError):
-            return self._failed(f"no reply within {self._timeout:g} s", blame="again", used=used)
+            return self._failed(f"no complete reply within {self._timeout:g} s", blame="again", used=used)
         if "BadStatusLine" in str(error):
             return self._failed("what answers there is not HTTP; check the port", blame="again", used=used)
         return self._failed(f"the connection was lost ({error})", blame="again", used=used)
@@ -146,9 +131,35 @@ class HttpClient:
         return self._failed(text, blame="frame" if status in _FRAME else "model", used=used)
 
     def _failed(self, reason: str, *, blame: Blame, used: Usage, after: float | None = None) -> RequestFailed:
-        if self._secret is not None:
-            reason = reason.replace(self._secret, "…")
         return RequestFailed(f"{self._what}: {printable(reason, limit=240)}", blame=blame, after=after, used=used)
+
+
+def key_of(names: Sequence[str], what: str) -> str | None:
+    """Return the key in the first of these environment variables that is set. It is removed from every text."""
+    named = next(((name, value) for name in names if (value := os.environ.get(name, "").strip())), None)
+    if named is None:
+        return None
+    remember(named[1])
+    if not (named[1].isascii() and named[1].isprintable()):
+        raise ModelFailed(f"{what}: the key in {named[0]} has a character that no header can have")
+    return named[1]
+
+
+def patiently(call: Callable[[], Result], *, within: float) -> Result:
+    """Call, and call again if the service asks for it. For the few requests before the first frame.
+
+    No call starts later than this many seconds after the first one.
+    """
+    end = time.monotonic() + within
+    for wait_s in _WAITS_S:
+        try:
+            return call()
+        except RequestFailed as error:
+            wait_s = min(error.after or wait_s, _LONGEST_WAIT_S)
+            if error.blame != "again" or time.monotonic() + wait_s > end:
+                raise
+            time.sleep(wait_s)
+    return call()
 
 
 def check_address(address: str, what: str) -> str:
@@ -174,10 +185,10 @@ def check_address(address: str, what: str) -> str:
 
 def _message(content: bytes) -> str:
     """Return the error message of a reply: the text in its JSON, or its beginning."""
-    text = content[:2000].decode("utf-8", "replace").strip()
+    text = content[:_MOST_SHOWN].decode("utf-8", "replace").strip()
     try:
         said = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         return printable(text, limit=160)
     for name in ("error", "detail", "message"):
         inner = said.get(name) if isinstance(said, dict) else None
@@ -202,5 +213,5 @@ def _seconds(text: str | None) -> float | None:
         pass
     try:
         return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - time.time())
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None

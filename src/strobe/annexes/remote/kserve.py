@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.annexes.remote.http import check_address
-from strobe.annexes.remote.kserve_wire import DATATYPES, Arrays, RestWire, ServedModel, Wire, broken, patiently
+from strobe.annexes.remote.http import check_address, patiently
+from strobe.annexes.remote.kserve_wire import DATATYPES, Arrays, RestWire, ServedModel, Wire, broken
 from strobe.core import late
 from strobe.core.errors import ModelFailed, printable
 from strobe.core.ports import Classifier, Detector
@@ -61,7 +61,7 @@ class KserveService:
         n, size = len(pixels), self.image.shape[0] or len(pixels)
         sent = np.concatenate([pixels, np.zeros((size - n, *pixels.shape[1:]), pixels.dtype)]) if n < size else pixels
         arrays, version, used = self.wire.infer(self.image, sent, [one.name for one in outputs])
-        self._check_version(version, used)
+        self._check_version(printable(version), used)
         for one in outputs:
             if one.name not in arrays:
                 got = ", ".join(printable(name) for name in arrays) or "none"
@@ -102,11 +102,11 @@ class KserveService:
         """
         blank = np.zeros((1, *((*size_hw, 3) if layout == "nhwc" else (3, *size_hw))), dtype=self.image.dtype)
         try:
-            patiently(lambda: self.arrays(blank, outputs))
+            patiently(lambda: self.arrays(blank, outputs), within=self.limits.timeout)
         except RequestFailed as error:
             if not self.wire.fall_back(error):
                 raise
-            patiently(lambda: self.arrays(blank, outputs))
+            patiently(lambda: self.arrays(blank, outputs), within=self.limits.timeout)
         return {
             "protocol": self.wire.protocol,
             "version": self._version,

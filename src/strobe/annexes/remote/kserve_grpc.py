@@ -1,13 +1,13 @@
 """Open Inference Protocol v2 over gRPC, with NVIDIA's client library (the extra `kserve-grpc`)."""
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from numpy.typing import NDArray
 
-from strobe.annexes.remote.kserve_wire import DATATYPES, TOKEN, Arrays, ServedModel, array_of, broken, patiently
+from strobe.annexes.remote.http import MOST_BYTES, key_of, patiently
+from strobe.annexes.remote.kserve_wire import DATATYPES, TOKEN, Arrays, ServedModel, array_of, broken
 from strobe.core.errors import ModelFailed, printable
 from strobe.core.late import require
 from strobe.core.remote import Blame, RequestFailed, RequestLimits, Usage
@@ -36,9 +36,10 @@ class GrpcWire:
         if "/" in place:
             raise ModelFailed(f"{what}: expected an address without a path, e.g. grpc://HOST:8081")
         self._what, self._name, self._version, self._timeout = what, name, version, limits.timeout
-        self._secret = os.environ.get(TOKEN, "").strip()
+        self._secret = key_of([TOKEN], what)
         self._headers = {"authorization": f"Bearer {self._secret}"} if self._secret else None
-        self._client = self._library.InferenceServerClient(place, ssl=scheme == "grpcs")
+        bounds = [("grpc.max_receive_message_length", MOST_BYTES), ("grpc.max_send_message_length", -1)]
+        self._client = self._library.InferenceServerClient(place, ssl=scheme == "grpcs", channel_args=bounds)
 
     def n_sent(self, pixels: NDArray[Any]) -> int:
         """Return how many bytes these values have in a request."""
@@ -50,7 +51,7 @@ class GrpcWire:
 
     def model(self) -> ServedModel:
         """Read what the service says about the model."""
-        return patiently(self._model)
+        return patiently(self._model, within=self._timeout)
 
     def _model(self) -> ServedModel:
         service = self._call(self._client.get_server_metadata)
@@ -103,8 +104,10 @@ class GrpcWire:
         blame: Blame = "again" if status in _AGAIN else "frame" if status in _FRAME else "model"
         if "CERTIFICATE_VERIFY_FAILED" in text or "SSL_ERROR" in text or "Ssl handshake" in text:
             blame, text = "model", "its certificate cannot be verified"
+        elif status == "RESOURCE_EXHAUSTED" and "larger than max" in text:  # gRPC's own limit on what it receives
+            blame, text = "frame", f"the reply is larger than {MOST_BYTES:,} bytes"
         elif status == "DEADLINE_EXCEEDED":
-            text = f"no reply within {self._timeout:g} s"
+            text = f"no complete reply within {self._timeout:g} s"
         elif status == "UNAVAILABLE":
             text = f"nothing answers at this address; is the service running? ({printable(text, limit=120)})"
         elif status in _KEY:
@@ -112,6 +115,4 @@ class GrpcWire:
             text = f"{way} ({status}: {text})"
         else:
             text = f"{status}: {text}" + (f"; {way_out}" if way_out else "")
-        if self._secret:
-            text = text.replace(self._secret, "…")
         return RequestFailed(f"{self._what}: {printable(text, limit=240)}", blame=blame, used=used)

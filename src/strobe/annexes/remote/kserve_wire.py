@@ -5,16 +5,15 @@ Tensors are sent as bytes after the JSON (the extension `binary_tensor_data`) or
 
 import hashlib
 import json
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.annexes.remote.http import HttpClient, HttpReply
+from strobe.annexes.remote.http import HttpClient, HttpReply, patiently
 from strobe.core.errors import ModelFailed, printable
 from strobe.core.remote import RequestFailed, RequestLimits, Usage
 from strobe.models.exported import Tensor
@@ -30,10 +29,7 @@ DATATYPES = {
 
 _NAMES = {kind: name for name, kind in DATATYPES.items()}
 
-_WAITS_S, _LONGEST_WAIT_S = (0.25, 0.5, 1.0), 10.0
-
 Arrays = dict[str, NDArray[Any]]
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +57,7 @@ class ServedModel:
             name=name,
             version=version,
             versions=tuple(str(one) for one in versions) if isinstance(versions, list) else (),
-            platform=str(said.get("platform", "")),
+            platform=printable(said.get("platform", "")),
             inputs=_tensors(what, "inputs", said.get("inputs")),
             outputs=_tensors(what, "outputs", said.get("outputs")),
         )
@@ -100,7 +96,7 @@ class RestWire:
     """A model behind HTTP. Tensors are sent as bytes, until the service refuses them without having announced them."""
 
     def __init__(self, address: str, *, what: str, name: str, version: str, limits: RequestLimits) -> None:
-        self._what, self._name, self._version = what, name, version
+        self._what, self._name, self._version, self._timeout = what, name, version, limits.timeout
         self._path = f"/v2/models/{quote(name, safe='')}" + (f"/versions/{quote(version, safe='')}" if version else "")
         self._client = HttpClient(
             address, what=what, timeout=limits.timeout, connections=limits.concurrency, keys=(TOKEN,)
@@ -163,7 +159,7 @@ class RestWire:
 
     def _send(self, method: str, path: str, way_out: str) -> HttpReply:
         try:
-            return patiently(lambda: self._client.send(method, path))
+            return patiently(lambda: self._client.send(method, path), within=self._timeout)
         except RequestFailed as error:
             if ": status 4" not in str(error):
                 raise
@@ -175,18 +171,6 @@ class RestWire:
             return reply.json(self._what)
         except RequestFailed as error:
             raise RequestFailed(f"{error}; {way_out}", blame="model") from error
-
-
-def patiently(call: Callable[[], Result]) -> Result:
-    """Call, and call again if the service asks for it. For the few requests before the first frame."""
-    for wait_s in _WAITS_S:
-        try:
-            return call()
-        except RequestFailed as error:
-            if error.blame != "again":
-                raise
-            time.sleep(min(error.after or wait_s, _LONGEST_WAIT_S))
-    return call()
 
 
 def _tensors(what: str, which: str, said: Any) -> tuple[Tensor, ...]:

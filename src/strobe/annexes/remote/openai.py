@@ -7,7 +7,6 @@ answers, and whether it returns log-probabilities.
 
 import json
 import re
-import time
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -15,7 +14,7 @@ from strobe.annexes.remote.chat_boxes import ChatBoxes, WrongForm, with_other
 from strobe.annexes.remote.chat_choices import Choices
 from strobe.annexes.remote.chat_images import ImageEncoding, SentImage
 from strobe.annexes.remote.chat_settings import ChatSettings, chat_settings, digest_of_texts, prompt_of
-from strobe.annexes.remote.http import HttpClient
+from strobe.annexes.remote.http import HttpClient, patiently
 from strobe.core.errors import ModelFailed, printable
 from strobe.core.labels import LabelSpace
 from strobe.core.ports import Image
@@ -32,9 +31,6 @@ KEYS = ("OPENAI_API_KEY", "STROBE_TOKEN")
 PROTOCOL = "chat completions 1"
 """The form of our requests and of our reading of the answers. It changes when either changes."""
 
-_TRIES = 3
-"""How often loading asks a service that fails for a moment."""
-_LONGEST_WAIT_S = 30.0
 _THOUGHTS = re.compile(r"^\s*<think>.*?</think>", re.DOTALL)
 _SAID = 200
 """How many characters of an answer are kept."""
@@ -107,15 +103,10 @@ class ChatModel:
         """Return the completion for a test image. Raises ModelFailed if the service cannot be used."""
         image = self.prepare(probe_image())
         text, more, _ = self._question(image, "probe")
-        for number in range(_TRIES):
-            try:
-                return self._complete(image, text, more)
-            except RequestFailed as failure:
-                if failure.blame != "again" or number == _TRIES - 1:
-                    raise ModelFailed(str(failure)) from failure
-                wait = 0.5 * 2**number if failure.after is None else failure.after
-                time.sleep(min(wait, _LONGEST_WAIT_S))
-        raise AssertionError  # the last try returns or raises
+        try:
+            return patiently(lambda: self._complete(image, text, more), within=self.limits.timeout)
+        except RequestFailed as failure:
+            raise ModelFailed(str(failure)) from failure
 
 
 class Completion:
@@ -136,7 +127,7 @@ class Completion:
         message = first.get("message") if isinstance(first, dict) else None
         if not isinstance(first, dict) or not isinstance(message, dict):
             self._refuse_form(given, reply)
-        self.version = str(given.get("model") or "")
+        self.version = printable(given.get("model") or "", limit=_SAID)
         self.ended = str(first.get("finish_reason") or "")
         self.refusal = message.get("refusal") if isinstance(message.get("refusal"), str) else None
         self.text = _text(message.get("content"))

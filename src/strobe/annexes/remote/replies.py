@@ -7,10 +7,13 @@ from typing import Any, cast
 import numpy as np
 
 from strobe.core.answers import Answers, ClassAnswers, State
-from strobe.core.errors import ModelFailed
+from strobe.core.errors import ModelFailed, printable
 from strobe.core.remote import RemoteAnswer, Reply, RequestFailed
 from strobe.core.tasks import Task
 from strobe.engine.forward import FORWARDS, Block, Runner, own_best, project_detections
+
+_SAID = 1000
+"""How many characters of what a service said are kept."""
 
 
 def answers_of_reply(runner: Runner, rows: list[int], reply: Reply) -> Answers:
@@ -51,7 +54,8 @@ def _classes_of(runner: Runner, rows: list[int], given: Sequence[RemoteAnswer]) 
     made = FORWARDS[Task.CLASSIFICATION].answers(runner, [block], 0, np.arange(len(rows)), {})
     answers = cast(ClassAnswers, made)
     state = np.where(outside, State.OUTSIDE, answers.state).astype(np.uint8)
-    said = {place: one.said for place, one in enumerate(given) if one.said and state[place] == State.OUTSIDE}
+    outside_at = np.flatnonzero(state == State.OUTSIDE).tolist()
+    said = {place: printable(text, limit=_SAID) for place in outside_at if (text := given[place].said)}
     return replace(answers, state=state, label=np.where(outside, -1, answers.label), said=said)
 
 

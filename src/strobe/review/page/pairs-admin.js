@@ -17,7 +17,7 @@ export function draw(summary) {
   const { agreement } = summary;
   $("agreement-note").textContent = agreement.raw.reason || "";
   tiles("agreement", [
-    [agreement.pairs_with_two_votes, "pairs with at least two votes"],
+    [agreement.pairs_with_two_votes, "pairs with at least two votes in round one"],
     [figure(agreement.raw, 100, 1), "% raw agreement"],
     [figure(agreement.fleiss_kappa), "Fleiss' κ"],
     [figure(agreement.krippendorff_alpha), "Krippendorff's α"],

@@ -24,7 +24,7 @@ from strobe.report.charts_lines import Panel, Series, line_legend, line_through,
 from strobe.report.drawing import Answer, FigureContent, question
 from strobe.report.style import GREY, colour_of, marker_of
 from strobe.report.view import View
-from strobe.report.wording import ESTIMATED, is_known, is_sure, measured, percent, points, value_of
+from strobe.report.wording import ESTIMATED, extreme, is_known, is_sure, measured, percent, points, value_of
 from strobe.studies.background.records import AreaBin
 from strobe.studies.background.words import (
     ISOLATED,
@@ -91,10 +91,10 @@ def background_rungs(view: View) -> Answer:
                  and (one := rungs.accuracy(model, step)) is not None and is_known(one)
                  and 2 * one.n >= whole_acc.n]  # fmt: skip
         if known and is_known(whole_acc):
-            low = min(known, key=lambda row: value_of(row[1]))
+            low, hardest, _ = extreme(known, lambda row: value_of(row[1]), lambda row: f"“{row[0].name}”", pick=min)
             parts.append(
                 f"{printable(model)} is right on {percent(whole_acc)} of the whole images. Its lowest accuracy is "
-                f"{percent(low[1])}, on “{low[0].name}”."
+                f"{percent(low[1])}, on {hardest}."
             )
     height = 1.0 + len(steps) * max(0.3, 0.13 * len(rungs.models) + 0.1)
     return FigureContent(
@@ -193,10 +193,11 @@ def background_context(view: View) -> Answer:
 
     parts = []
     for line in lines[: len(some_models(rungs))]:
-        best = max(range(len(line.x)), key=lambda place: value_of(line.y[place]))
+        widths = zip(line.x, line.y, strict=True)
+        _, best, tie = extreme(widths, lambda pair: value_of(pair[1]), lambda pair: f"{pair[0]:g}×")
         parts.append(
             f"{printable(line.name)} goes from {percent(line.y[0])} ({line.x[0]:g}×) to {percent(line.y[-1])} "
-            f"({line.x[-1]:g}×). Its best width is {line.x[best]:g}×; on whole images it reaches "
+            f"({line.x[-1]:g}×). Its best width{'s are' if tie else ' is'} {best}; on whole images it reaches "
             f"{percent(rungs.models[line.name].acc_orig)}."
         )
     return FigureContent(

@@ -309,7 +309,7 @@ def isolated_rows(found: LadderView) -> Iterator[list[str]]:
     for isolates in found.isolated:
         name, of = ISOLATED[isolates]
         rows = [found.contrasts.get((model, isolates)) for model in found.models]
-        cells = ["—" if row is None else f"{with_interval(row.value)}{' *' if is_sure(row) else '  '}" for row in rows]
+        cells = ["—" if row is None else with_interval(row.value, " *" if is_sure(row) else "  ") for row in rows]
         mark = ", estimated" if found.is_estimate(isolates) else ""
         yield [f"{name}: {of} (n {found.n(isolates)}{mark})", *cells]
 

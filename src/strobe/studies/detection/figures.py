@@ -19,7 +19,7 @@ from strobe.report.charts_lines import bands_text, line_chart, lines_of
 from strobe.report.drawing import Answer, FigureContent, question
 from strobe.report.style import colour_of
 from strobe.report.view import View
-from strobe.report.wording import CAUSES, counted, is_known, percent, points, short
+from strobe.report.wording import CAUSES, counted, extreme, is_known, percent, points, short
 
 
 @question("detection", "How much mAP do detectors lose?")
@@ -113,10 +113,11 @@ def errors(view: View) -> Answer:
     model, counts = error_counts[0]
     text = f"{counted(counts.failing, 'set')} {'breaks' if counts.failing == 1 else 'break'} for {printable(model)}"
     if kinds:
-        top = max(kinds, key=lambda kind: int(getattr(counts, kind)))
+        top, names, tie = extreme(kinds, lambda kind: getattr(counts, kind), lambda kind: f"{kind} ({CAUSES[kind]})")
         n = getattr(counts, top)
         share = percent(n / counts.failing, digits=0)
-        text += f". The most frequent cause is {top} ({CAUSES[top]}), in {n} of them ({share})"
+        cause = "causes are" if tie else "cause is"
+        text += f". The most frequent {cause} {names}, in {n} of them ({share}){' each' if tie else ''}"
     height = 1.1 + (0.2 + 0.2 * len(error_counts)) * max(len(kinds), 1)
     return FigureContent(
         sentence=text + ".",

@@ -1,7 +1,7 @@
 """Figures for a generator's searches, from coarse to fine: survival, ratio to the baseline, and preserved findings."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -13,8 +13,8 @@ from strobe.report.charts_lines import Panel, line_legend, line_through, panel_r
 from strobe.report.drawing import Answer, FigureContent, question
 from strobe.report.style import GREY, MUTED, colour_of, marker_of
 from strobe.report.view import View
-from strobe.report.wording import is_known, join, percent, short, value_of
-from strobe.studies.generator.words import ORDER, GranularityView, PreservedFigures, granular, size_text
+from strobe.report.wording import both_ends, is_known, join, percent, short, value_of
+from strobe.studies.generator.words import ORDER, GranularityView, Key, PreservedFigures, granular, size_text
 
 _NONE = "this data has no searches in a generator."
 
@@ -242,11 +242,13 @@ def granularity_kept(view: View) -> Answer:
         ends = [(key, one) for key, one in kept.share.items() if is_known(one)]
         if not ends:
             continue
-        worst, best = (pick(ends, key=lambda one: value_of(one[1])) for pick in (min, max))
-        text = f"Judged by {kept.who}, {percent(worst[1])} of the findings still show their class "
-        text += f"({printable(worst[0][0])}, target {printable(worst[0][1])}). This is the lowest share"
-        if value_of(best[1]) > value_of(worst[1]):
-            text += f"; the highest is {percent(best[1])} ({printable(best[0][0])}, target {printable(best[0][1])})"
+        (worst, low, _), (best, high, _) = both_ends(
+            ends, lambda one: value_of(one[1]), lambda one: " against ".join(one[0])
+        )
+        text = f"Judged by {kept.who}, {percent(worst[1])} of the findings still show their class ({low})"
+        text += f"; the same images unchanged: {percent(kept.before.get(worst[0]))}. This is the lowest share"
+        if low != high:
+            text += f"; the highest is {percent(best[1])} ({high})"
         text += "."
         out.append(
             FigureContent(
@@ -264,12 +266,14 @@ def granularity_kept(view: View) -> Answer:
 
 def _paint_kept(levels: GranularityView, kept: PreservedFigures, figure: Any, is_narrow: bool) -> None:
     axes, names = figure.subplots(), levels.granularities
-    random = [(x, one) for x, name in enumerate(names) if (one := _mean_control(kept, name)) is not None]
-    for x, one in random:
-        name = "random direction of the same size" if x == random[0][0] else ""
-        put_mark(axes, x, Mark(value=one, colour=MUTED, marker="_", size=22), is_upright=True, name=name)
-    if kept.anchors is not None and is_known(kept.anchors):
-        axes.axhline(value_of(kept.anchors), color=GREY, linewidth=1, zorder=1, label="original images")
+    for label, colour, of in (
+        ("random direction of the same size", MUTED, kept.control),
+        ("the same images, unchanged", GREY, kept.before),
+    ):
+        beside = [(x, one) for x, name in enumerate(names) if (one := _mean_of(of, name)) is not None]
+        for x, one in beside:
+            mark = Mark(value=one, colour=colour, marker="_", size=22)
+            put_mark(axes, x, mark, is_upright=True, name=label if x == beside[0][0] else "")
     groups = [
         _Points(
             name=short(printable(target), 24), place=place, values=[kept.share.get((name, target)) for name in names]
@@ -282,6 +286,6 @@ def _paint_kept(levels: GranularityView, kept: PreservedFigures, figure: Any, is
     line_legend(figure, [axes], is_narrow=is_narrow, where="upper")
 
 
-def _mean_control(kept: PreservedFigures, name: str) -> float | None:
-    mine = [value_of(one) for (granularity, _), one in kept.control.items() if granularity == name and is_known(one)]
+def _mean_of(found: Mapping[Key, Estimate], name: str) -> float | None:
+    mine = [value_of(one) for (granularity, _), one in found.items() if granularity == name and is_known(one)]
     return sum(mine) / len(mine) if mine else None

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate
 from strobe.report.view import Lines, View
-from strobe.report.wording import counted, is_known, join, percent, plain_number, value_of
-from strobe.studies.variants.records import Contrast, PreservedResults, Search, StillFound, VariantFacts, VariantScore
+from strobe.report.wording import Figure, counted, is_known, is_sure, join, percent, plain_number, value_of
+from strobe.studies.variants.records import Contrast, PreservedResults, Search, VariantFacts, VariantScore
 
 ORDER = ("latent", "coarse", "middle", "fine", "pixel", "all")
 """Granularities from the largest features to the smallest, then all layers together, then single layers."""
@@ -59,9 +59,8 @@ class PreservedFigures:
     who: str
     searches: Mapping[Key, Search]
     ratios: Mapping[Key, Contrast]
-    still: Mapping[Key, StillFound]
     share: Mapping[Key, Estimate]
-    anchors: Estimate | None = None
+    before: Mapping[Key, Estimate] = field(default_factory=dict)
     control: Mapping[Key, Estimate] = field(default_factory=dict)
 
 
@@ -123,9 +122,8 @@ def _kept(view: View, found: PreservedResults, places: Mapping[str, Key], baseli
         who=who if found.by == "people" else join([printable(name) for name in found.who]),
         searches={places[one.variant]: one for one in found.searches if one.variant in places},
         ratios=_ratios(found.contrasts, places, baseline),
-        still={places[one.variant]: one for one in found.still if one.variant in places},
         share=share,
-        anchors=next((one.kept for one in found.preservation if one.role == "anchor"), None),
+        before={places[one.variant]: one.before for one in found.preservation if one.variant in places and one.before},
         control=controls,
     )
 
@@ -221,22 +219,33 @@ def ratio_text(found: GranularityView) -> str:
         ]
         if known:
             ends = list(dict.fromkeys((known[0], known[-1])))
-            ratios = [f"{value_of(found.ratios[name, target].value):.2f} ({name})" for name in ends]
+            rows = [found.ratios[name, target] for name in ends]
+            ratios = [
+                f"{value_of(row.value):.2f} ({name}{'' if is_sure(row) else ', not significant'})"
+                for name, row in zip(ends, rows, strict=True)
+            ]
             parts.append(f"{printable(target)} needs changes {' to '.join(ratios)} times as large")
-    return f"To be fooled, {join(parts)} as {printable(found.baseline)}." if parts else ""
+    text = f"To be fooled, {join(parts)} as {printable(found.baseline)}." if parts else ""
+    return f"{text} No ratio is significant." if parts and not any(map(is_sure, found.ratios.values())) else text
 
 
 def kept_text(kept: PreservedFigures) -> str:
     """Return how the headline changes with preserved findings only."""
-    shares = [value_of(one.still) for one in kept.still.values() if is_known(one.still)]
-    if not shares:
+    known = [key for key, one in kept.share.items() if is_known(one)]
+    if not known:
         return ""
-    low, high = percent(min(shares), digits=0), percent(max(shares), digits=0)
-    span = low if low == high else f"{low} to {high}"
-    return (
-        f"Judged by {kept.who}, the finding still shows its class for {span} of the images, depending on granularity "
-        "and model."
-    )
+    text = f"Judged by {kept.who}, {_span([kept.share[key] for key in known])} of the findings still show their class"
+    text += ", depending on granularity and model"
+    before = [one for key in known if (one := kept.before.get(key)) is not None and is_known(one)]
+    if not before:
+        return f"{text}. Nobody judged the unchanged images, so the changes may not be the reason."
+    return f"{text}; of the same images unchanged, {_span(before)} do."
+
+
+def _span(found: Sequence[Estimate]) -> str:
+    """Return the smallest and the largest of these shares."""
+    shares = [value_of(one) for one in found]
+    return " to ".join(dict.fromkeys(percent(end, digits=0) for end in (min(shares), max(shares))))
 
 
 def granular_rows(found: GranularityView) -> tuple[list[str], list[list[str]], list[str]]:
@@ -279,7 +288,8 @@ def _ratio_cell(row: Contrast | None) -> str:
     if row is None or row.value.value is None:
         return "—"
     low, high = row.value.low, row.value.high
-    return f"{row.value.value:.2f}" + ("" if low is None or high is None else f" [{low:.2f}, {high:.2f}]")
+    ends = "" if low is None or high is None else f" [{low:.2f}, {high:.2f}]"
+    return Figure(f"{row.value.value:.2f}{ends}", row.value)
 
 
 # -- tables --------------------------------------------------------------------------------------------------------

@@ -1,12 +1,11 @@
 """The plot of noise next to the flips between neighbouring frames."""
 
-from strobe.core.errors import printable
 from strobe.core.estimate import Missing
 from strobe.report.charts import ChartRow, Mark, Scale, dumbbell_keys, row_chart, side_by_side
 from strobe.report.drawing import Answer, FigureContent, question
 from strobe.report.style import WRONG
 from strobe.report.view import View
-from strobe.report.wording import is_known, percent, value_of
+from strobe.report.wording import both_ends, is_known, percent, value_of
 from strobe.studies.noise.records import NoiseScore
 from strobe.studies.noise.words import noise_sentence
 
@@ -37,12 +36,16 @@ def noise(view: View) -> Answer:
 
 
 def _sentence(found: dict[str, NoiseScore]) -> str:
-    (first, least), (last, most) = next(iter(found.items())), list(found.items())[-1]
     if len(found) == 1:
-        return noise_sentence(first, least)
+        return noise_sentence(*next(iter(found.items())))
+    ((_, least), low, tie), ((_, most), high, ties) = both_ends(
+        found.items(), lambda pair: value_of(pair[1].noise), lambda pair: pair[0]
+    )
+    if low == high:
+        return f"All {len(found)} models have the same noise ({percent(least.noise)})."
     return (
-        f"Of {len(found)} models, {printable(first)} has the least noise ({percent(least.noise)}), and "
-        f"{printable(last)} has the most ({percent(most.noise)})."
+        f"Of {len(found)} models, {low} {'have' if tie else 'has'} the least noise ({percent(least.noise)}), and "
+        f"{high} {'have' if ties else 'has'} the most ({percent(most.noise)})."
     )
 
 

@@ -22,7 +22,7 @@ from strobe.report.charts import (
 from strobe.report.drawing import Answer, FigureContent, Paint, question
 from strobe.report.style import GREY, GRID, INK, MUTED, RIGHT, WRONG, colour_of, marker_of
 from strobe.report.view import View
-from strobe.report.wording import counted, is_known, percent, points, short, value_of
+from strobe.report.wording import counted, extreme, is_known, percent, points, short, value_of
 from strobe.studies.people.records import PeopleScore, Times
 from strobe.studies.people.words import ahead, asked, kappa, people_text
 
@@ -65,8 +65,8 @@ def people_accuracy(view: View) -> Answer:
         text += f" (single people: {percent(each[0], digits=0)} to {percent(each[-1], digits=0)})"
         text += f". Their majority is right on {percent(score.majority)}"
     if best := [one for one in _models(view, score).values() if is_known(one.difference)]:
-        least = min(best, key=lambda one: value_of(one.difference))
-        text += f". They are {ahead(least.difference)} {printable(least.model)}, the best model on these images"
+        least, names, tie = extreme(best, lambda one: value_of(one.difference), lambda one: one.model, pick=min)
+        text += f". They are {ahead(least.difference)} {names}, the best model{'s' if tie else ''} on these images"
     how = "Lines are 95 % intervals over images; small ticks are single people. “None of these”, “cannot tell” and no \
 answer in time count as wrong."
     if len(rows) == 1:
@@ -156,8 +156,8 @@ def _consistency_sentence(view: View, score: PeopleScore) -> str:
         parts.append(f"the mean κ of two people is {kappa(score.consistency)}")
     models = [one for one in _models(view, score).values() if is_known(one.consistency)]
     if models:
-        best = max(models, key=lambda one: value_of(one.consistency))
-        parts.append(f"the mean κ of a person and {printable(best.model)} is {kappa(best.consistency)}"
+        best, names, _ = extreme(models, lambda one: value_of(one.consistency), lambda one: one.model)
+        parts.append(f"the mean κ of a person and {names} is {kappa(best.consistency)}"
                      + (", the highest of the models" if len(models) > 1 else ""))  # fmt: skip
     text = "; ".join(parts) or "there are too few errors to compare"
     more = f" The figure shows {MOST_NAMES} of {score.n_people} people; tables/ has all." if _many(score) else ""
@@ -256,7 +256,8 @@ def people_confusion(view: View) -> Answer:
         wrong = sum(n for n, _ in mistakes)
         text = f"Of {counted(score.n_answers, 'answer')}, {wrong:,} {'is' if wrong == 1 else 'are'} wrong"
         if mistakes:
-            text += f". The most frequent error: {_called(mistakes[0][1], mistakes[0][0])}"
+            _, most, tie = extreme(mistakes, lambda one: one[0], lambda one: _called(one[1], one[0]))
+            text += f". The most frequent error{'s' if tie else ''}: {most}"
         large = len(truths) > MOST_NAMES
         figures.append(
             FigureContent(
@@ -373,11 +374,11 @@ def people_preservation(view: View) -> Answer:
         both = Mark(value=one.named, colour=blue), Mark(value=one.kept, colour=orange, marker="D")
         chart.append(ChartRow(label=name, marks=side_by_side(both)))
     same = [one for one in rows if one.role == "same"] or [one for one in rows if one.role == "control"]
-    worst = min(same, key=lambda one: value_of(one.named))
-    text = f"Under {printable(worst.variant)}, {percent(worst.named)} of the answers give the class of the original"
-    text += f", and {percent(worst.kept)} of the images keep it by majority"
-    if worst.lost is not None and is_known(worst.lost):
-        text += f". That is {_short_of(worst.lost)} than for the original images"
+    worst, hardest, tie = extreme(same, lambda one: value_of(one.named), lambda one: one.variant, pick=min)
+    text = f"Under {hardest}, {percent(worst.named)} of the answers give the class of the original"
+    text += "" if tie else f", and {percent(worst.kept)} of the images keep it by majority"
+    if not tie and worst.lost is not None and is_known(worst.lost):
+        text += f". That is {_short_of(worst.lost)} than for the originals of the same images"
     height = 1.0 + 0.46 * len(rows)
     scale = replace(_SHARES, label="named as the original class")
     return FigureContent(

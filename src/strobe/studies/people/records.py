@@ -103,8 +103,9 @@ class PeopleScore:
 class Preservation:
     """Whether changed images still show the anchor's class, by answers (`named`) and by majority of people (`kept`).
 
-    `variant` is `anchor` for the original images. `lost` is the difference between `named` for this variant and `named`
-    for the originals. For a search, only its findings count.
+    `variant` is `anchor` for the original images. `lost` is `named` for the originals minus `named` for this
+    variant, both on the images of this variant whose original was named too, and `before` is `kept` for the originals
+    of these images. For a search, only its findings count.
     """
 
     variant: str
@@ -114,6 +115,7 @@ class Preservation:
     named: Estimate
     kept: Estimate
     lost: Estimate | None = field(default=None, metadata=LEFT_OUT)
+    before: Estimate | None = field(default=None, metadata=LEFT_OUT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

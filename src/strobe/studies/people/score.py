@@ -145,7 +145,7 @@ def _score(part: _PeopleSlice, models: dict[str, NDArray[np.int8]], options: Sco
         said=SaidCounts(named=counts[0], none=counts[1], unsure=counts[2], late=counts[3]),
         accuracy=_share(right.astype(np.int8), part.given, source, options, "nobody answered"),
         majority=proportion(agreed, source, interval=options.interval),
-        no_majority=int((most < 0).sum()),
+        no_majority=int(((most < 0) | (most >= n_classes)).sum()),
         fleiss_kappa=_fleiss(category, n_classes, source, options),
         consistency=means[""],
         seconds=_times(naming.seconds[part.lines], part.given, draws),

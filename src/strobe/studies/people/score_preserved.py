@@ -106,7 +106,10 @@ def preservation(naming: NamingTable, options: ScoreOptions) -> tuple[Preservati
         mine = counts & (sets.variant[rows.set] == place)
         if mine.any() and not (variant is not None and variant.role == "shown"):
             result = _about(rows, mine, options, variant=MEMBER if variant is None else variant.variant, facts=variant)
-            out.append(replace(result, lost=_lost(rows, is_anchor & first, mine, draws)))
+            after = mine & np.isin(rows.set, rows.set[is_anchor])
+            before = is_anchor & np.isin(rows.set, rows.set[after])
+            original = _about(rows, before, options, variant=ANCHOR).kept
+            out.append(replace(result, lost=_lost(rows, before, after, draws), before=original))
     return tuple(out)
 
 
@@ -130,9 +133,9 @@ def _about(
 
 
 def _lost(rows: _NamedRows, before: Bools, after: Bools, draws: Bootstrap) -> Estimate:
-    """Return how much the share of answers that give the class falls from the originals to the changed images."""
-    if not before.any():
-        return nothing("nobody named an original image")
+    """Return how much the share of answers that give the class falls from originals to changes of the same images."""
+    if not after.any():
+        return nothing("nobody named the original of such an image")
     sums = [(np.where(mine, rows.same, 0), np.where(mine, rows.answers, 0)) for mine in (before, after)]
     a, b = (float(top.sum() / bottom.sum()) for top, bottom in sums)
     drawn = [draws.ratio(top, bottom) for top, bottom in sums]

@@ -8,7 +8,7 @@ from strobe.core.tasks import Task
 from strobe.report.headline import measures
 from strobe.report.story import interval_term
 from strobe.report.view import View
-from strobe.report.wording import measured, value_of
+from strobe.report.wording import extreme, measured, value_of
 from strobe.studies.detection.words import DETECTION_TERMS
 
 
@@ -43,7 +43,7 @@ def still_terms(view: View) -> list[tuple[str, str]]:
 
 def still_lead(view: View, accuracy: Mapping[str, Estimate]) -> tuple[str, str]:
     """Return the lead for sets of a single image. It gives accuracy with its interval and does not mention change."""
-    best = max(accuracy, key=lambda name: value_of(accuracy[name]))
+    best, _, tie = extreme(accuracy, lambda name: value_of(accuracy[name]), str)
     head = f"{printable(best)} gets {measured(accuracy[best])} of {view.pictures(accuracy[best].n)} right."
     if len(accuracy) == 1:
         return head, "Every image is its own set and is scored once."
@@ -51,9 +51,5 @@ def still_lead(view: View, accuracy: Mapping[str, Estimate]) -> tuple[str, str]:
     others = f"the other gets {rest[0]}" if len(rest) == 1 else f"the others get {rest[-1]} to {rest[0]}"
     if len(rest) > 1 and rest[0] == rest[-1]:
         others = f"the others get {rest[0]} each"
-    most = (
-        "None of the {} models is right more often"
-        if rest[0] == measured(accuracy[best])
-        else "Of the {} models, it is right most often"
-    )
+    most = "None of the {} models is right more often" if tie else "Of the {} models, it is right most often"
     return head, f"{most.format(len(accuracy))}; {others}."

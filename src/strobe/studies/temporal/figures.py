@@ -23,7 +23,17 @@ from strobe.report.charts_lines import (
 from strobe.report.drawing import Answer, FigureContent, question, why_none
 from strobe.report.style import INK
 from strobe.report.view import Subject, View
-from strobe.report.wording import better_first, counted, is_known, is_sure, percent, plain_number, short, value_of
+from strobe.report.wording import (
+    better_first,
+    counted,
+    extreme,
+    is_known,
+    is_sure,
+    percent,
+    plain_number,
+    short,
+    value_of,
+)
 from strobe.studies.temporal.records import Smoothed
 
 _MOST_PAIRS = 15
@@ -157,7 +167,7 @@ def comparison(view: View) -> Answer:
     if len(wanted) == 1:
         text = f"The two {'differ' if real else 'do not differ'} significantly (p < 0.05)."
     if real:
-        top = max(real, key=lambda row: abs(value_of(row.difference)))
+        top = extreme(real, lambda row: abs(value_of(row.difference)), str)[0]
         said = view.words.say(printable(top.sentence, limit=400), names=(top.a, top.b))
         text += f" {said}" if said else ""
     if len(shown) < len(wanted):
@@ -258,4 +268,5 @@ def _sentence(model: str, rows: Sequence[Smoothed]) -> str:
         parts.append(f"{percent(best['past'].acc_pmk)} with past frames only")
     if not parts:
         return f"{printable(model)} reaches {percent(start)}; no smoothing was tried."
-    return f"Without smoothing, {printable(model)} reaches {percent(start)}. At best it reaches {' and '.join(parts)}."
+    most = f"With the smoothing that is best on this data, it reaches {' and '.join(parts)}."
+    return f"Without smoothing, {printable(model)} reaches {percent(start)}. {most}"

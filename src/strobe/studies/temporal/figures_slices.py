@@ -25,7 +25,7 @@ from strobe.report.charts_lines import Panel, bands_text, offset_chart, offset_l
 from strobe.report.drawing import Answer, FigureContent, question, why_none
 from strobe.report.style import GREY, WRONG, colour_of, marker_of
 from strobe.report.view import View
-from strobe.report.wording import is_known, join, percent, points, short, value_of
+from strobe.report.wording import both_ends, extreme, is_known, join, percent, points, short, value_of
 from strobe.studies.temporal.records import RateSlice, TypeSlice
 
 _DROP = Scale(label="drop, points", unit="points")
@@ -84,12 +84,12 @@ def frame_types(view: View) -> Answer:
         for one in printed
     ]
     model, rows = drops[0]
-    smallest = min(value_of(row.drop) for row in rows)
-    least = [row for row in rows if value_of(row.drop) == smallest]
-    where = f"smallest {join([_without(row) for row in least])}"
-    text = f"For {printable(model)}, the drop is {where if len(least) < len(rows) else 'the same in all cases'}"
+    least, names, tie = extreme(rows, lambda row: value_of(row.drop), _without, pick=min)
+    smallest = value_of(least.drop)
+    same = all(value_of(row.drop) == smallest for row in rows)
+    text = f"For {printable(model)}, the drop is {'the same in all cases' if same else f'smallest {names}'}"
     text += f": {points(smallest)}"
-    if len(least) == 1 and (control := least[0].control):
+    if not tie and (control := least.control):
         text += f", compared with {points(control.drop_mean)} when the same number of random frames is deleted"
         more = smallest < control.drop_low
         text += ". Smaller sets do not explain the difference" if more else ". Smaller sets explain the difference"
@@ -209,9 +209,9 @@ def by_hint(view: View) -> Answer:
     for hint, rows in panels:
         errors = [value_of(row.error) for row in rows]
         spans[hint] = max(errors) - min(errors)
-    top = max(spans, key=lambda hint: spans[hint])
+    top, names, tie = extreme(spans, lambda hint: spans[hint], str)
     rows = dict(panels)[top]
-    low, high = (pick(rows, key=lambda row: value_of(row.error)) for pick in (min, max))
+    low, high = (one for one, *_ in both_ends(rows, lambda row: value_of(row.error), str))
     low_bin, high_bin = (bins[top][rows.index(row)] for row in (low, high))
     tall = 1.1 + 0.3 * max(len(rows) for _, rows in panels)
     n_wide, n_narrow = panel_rows(len(panels), (2, 1))
@@ -220,9 +220,9 @@ def by_hint(view: View) -> Answer:
     clear = not bare and (low.error.high or 0.0) < (high.error.low or 0.0)
     why = "there are no intervals" if bare else "the intervals overlap"
     verdict = (
-        f"For {printable(best)}, {printable(top)} matters most."
+        f"For {printable(best)}, {names} {'matter' if tie else 'matters'} most."
         if clear
-        else f"No hint clearly matters for {printable(best)}. The largest difference is by {printable(top)}, but {why}."
+        else f"No hint clearly matters for {printable(best)}. The largest difference is by {names}, but {why}."
     )
     noun = measure_of(top).noun
     return FigureContent(

@@ -13,7 +13,7 @@ from strobe.report.charts import set_unit
 from strobe.report.drawing import Answer, FigureContent, question
 from strobe.report.style import GREY, INK, MUTED, PAPER, colour_of, marker_of, name_points
 from strobe.report.view import View
-from strobe.report.wording import is_known, percent, points, short, value_of
+from strobe.report.wording import extreme, is_known, percent, points, short, value_of
 from strobe.studies.temporal.records import TrendLine
 
 Models = Mapping[str, ClassificationResult]
@@ -197,17 +197,18 @@ def _reach(found: Estimate) -> list[list[float]] | None:
 
 def _trend_sentence(view: View, models: Models, fit: TrendLine | None) -> str:
     words = view.words
-    best = max(models, key=lambda name: value_of(models[name].acc_orig))
+    best, names, tie = extreme(models, lambda name: value_of(models[name].acc_orig), str)
     drops = {name: value_of(one.drop) for name, one in models.items() if is_known(one.drop)}
     accuracy, reach = percent(models[best].acc_orig), "to the worst variant" if view.variants else words.within
-    text = f"{printable(best)} is the most accurate on the {words.anchors} ({accuracy})"
+    text = f"{names} {'are' if tie else 'is'} the most accurate on the {words.anchors} ({accuracy})"
     if len(models) == 1:
         text = f"{printable(best)} is right on {accuracy} of the {words.anchors}"
     if len(drops) > 1 and len(set(drops.values())) == 1:
         text += f". All models have the same drop {reach} ({points(next(iter(drops.values())))})"
     elif len(drops) > 1:
-        least = min(drops, key=lambda name: drops[name])
-        same = "and also has the smallest drop" if least == best else f"but {printable(least)} has the smallest drop"
+        least, steady, several = extreme(drops, lambda name: drops[name], str, pick=min)
+        verb = "have" if several else "has"
+        same = f"and also {verb} the smallest drop" if steady == names else f"but {steady} {verb} the smallest drop"
         text += f", {same} {reach} ({points(drops[least])})"
     elif drops:
         text += f"; its drop {reach} is {points(drops[best])}" if best in drops else ""

@@ -8,7 +8,7 @@ from strobe.core.estimate import Missing
 from strobe.core.tasks import Task
 from strobe.report.headline import measures
 from strobe.report.view import View
-from strobe.report.wording import CAUSES, counted, is_known, measured, plain_number, value_of
+from strobe.report.wording import CAUSES, both_ends, counted, is_known, measured, plain_number, value_of
 from strobe.studies.detection.words import DETECTION_TERMS
 from strobe.studies.temporal.records import ModelTrend
 
@@ -90,15 +90,15 @@ def _lede(models: Mapping[str, ClassificationResult], view: View) -> str:
         text = "The other model does not hold on more sets. "
     if not drops:
         return text.rstrip()
-    worst, least = (pick(drops, key=lambda name: value_of(drops[name])) for pick in (max, min))
-    if drops[worst].value == drops[least].value:
+    (least, fewest, _), (worst, most, _) = both_ends(drops, lambda name: value_of(drops[name]), str)
+    if fewest == most:
         same = (
             f"The drop of each model is {measured(drops[worst], 'points')}"
             if drops[worst].value
             else "No set breaks for any model"
         )
         return text + f"{same} {words.within}."
-    low, high = (f"{measured(drops[name], 'points')} ({printable(name)})" for name in (least, worst))
+    low, high = (f"{measured(drops[name], 'points')} ({who})" for name, who in ((least, fewest), (worst, most)))
     return text + f"Drops {words.within} range from {low} to {high}."
 
 

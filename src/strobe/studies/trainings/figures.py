@@ -12,7 +12,7 @@ from strobe.report.charts import ChartRow, Mark, Scale, dumbbell, row_chart, set
 from strobe.report.drawing import Answer, FigureContent, question
 from strobe.report.style import INK, RIGHT, WRONG, colour_of, draw, marker_of
 from strobe.report.view import View
-from strobe.report.wording import is_known, percent, points, value_of
+from strobe.report.wording import both_ends, extreme, is_known, percent, points, value_of
 from strobe.studies.trainings.records import Trainings
 
 
@@ -52,18 +52,13 @@ def trainings(view: View) -> Answer:
     rows = [one for one in view.results.trainings or () if is_known(one.acc_orig, one.acc_pmk, one.drop)]
     if not rows:
         return Missing("no recipe was trained several times.")
-    most = max(rows, key=lambda one: value_of(one.acc_pmk))
-    text = (
-        f"{printable(most.name)} holds on the most sets: {percent(most.acc_pmk)}. It gets "
-        f"{percent(most.acc_orig)} of the anchors right."
-    )
+    most, names, tie = extreme(rows, lambda one: value_of(one.acc_pmk), lambda one: one.name)
+    text = f"{names} {'hold' if tie else 'holds'} on the most sets: {percent(most.acc_pmk)}."
+    text += "" if tie else f" It gets {percent(most.acc_orig)} of the anchors right."
     usable = [one for one in rows if value_of(one.acc_orig) >= 0.5 * max(value_of(row.acc_orig) for row in rows)]
     if len(usable) > 1:
-        least, largest = (pick(usable, key=lambda one: value_of(one.drop)) for pick in (min, max))
-        text += (
-            f" Drops range from {points(least.drop)} ({printable(least.name)}) to {points(largest.drop)} "
-            f"({printable(largest.name)})"
-        )
+        (least, low, _), (largest, high, _) = both_ends(usable, lambda one: value_of(one.drop), lambda one: one.name)
+        text += f" Drops range from {points(least.drop)} ({low}) to {points(largest.drop)} ({high})"
         text += ", among recipes with at least half the accuracy of the best." if len(usable) < len(rows) else "."
     height = 0.9 + 0.42 * len(rows)
     label = "● acc_orig, ◆ acc_pmk"

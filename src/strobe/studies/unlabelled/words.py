@@ -3,7 +3,7 @@
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate, Missing
 from strobe.report.view import Lines, View
-from strobe.report.wording import counted, measured, percent, plain_number, with_interval
+from strobe.report.wording import both_ends, counted, measured, percent, plain_number, with_interval
 from strobe.studies.unlabelled.records import FlickerResults, FlickerScore
 from strobe.studies.unlabelled.records_links import LinkScore
 
@@ -72,10 +72,14 @@ def flicker_lead(view: View, found: FlickerResults) -> tuple[str, str]:
     )
     lede = bound(found, best, "it", name)
     if len(models) > 1:
-        last, worst = list(models.items())[-1]
+        (_, low, tie), ((_, worst), last, ties) = both_ends(
+            models.items(), lambda pair: _value(pair[1].flicker), lambda pair: pair[0]
+        )
+        least = f"{low} flicker least" if tie else "it flickers least"
         head += (
-            f" Of {len(models)} models, it flickers least; {printable(last)} flickers most ({percent(worst.flicker)})."
-            if worst.flicker.value != best.flicker.value
+            f" Of {len(models)} models, {least}; {last} {'flicker' if ties else 'flickers'} most "
+            f"({percent(worst.flicker)})."
+            if low != last
             else f" So does each of the {len(models)} models."
         )
     return head, lede

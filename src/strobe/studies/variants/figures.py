@@ -14,6 +14,8 @@ from strobe.report.drawing import Answer, FigureContent, Paint, question
 from strobe.report.style import GREY, MUTED, colour_of
 from strobe.report.view import View
 from strobe.report.wording import (
+    both_ends,
+    extreme,
     is_known,
     is_sure,
     level_number,
@@ -142,12 +144,14 @@ def _levels_sentence(model: str, kept: Sequence[VariantFacts], scores: dict[str,
     ]  # fmt: skip
     if not last:
         return f"{printable(model)}: no variant has an image at its highest level."
-    worst, low = min(last, key=lambda pair: value_of(pair[1].at))
-    text = f"The hardest variant for {printable(model)} is {printable(worst.variant)}"
+    ((worst, low), hard, tie), ((best, high), easy, ties) = both_ends(
+        last, lambda pair: value_of(pair[1].at), lambda pair: pair[0].variant
+    )
+    text = f"The hardest variant{'s' if tie else ''} for {printable(model)} {'are' if tie else 'is'} {hard}"
     text += f": right on {percent(low.at)} at {level_text(worst, low.level)}"
     if len(last) > 1:
-        best, high = max(last, key=lambda pair: value_of(pair[1].at))
-        text += f". The easiest is {printable(best.variant)} ({percent(high.at)} at {level_text(best, high.level)})"
+        text += f". The easiest {'are' if ties else 'is'} {easy}"
+        text += f" ({percent(high.at)} at {level_text(best, high.level)})"
     more = ""
     if len(kept) > MOST_PANELS:
         more = f" The figure shows {MOST_PANELS} of {len(kept)} variants; tables/ has all."
@@ -194,8 +198,8 @@ def rungs(view: View) -> Answer:
     ]  # fmt: skip
     text = f"{printable(first)} is right on {percent(result.acc_orig)} of the original images"
     if known:
-        worst, low = min(known, key=lambda pair: pair[1])
-        text += f" and on {percent(low)} under {printable(worst.variant)}, its hardest variant"
+        (_, low), names, tie = extreme(known, lambda pair: pair[1], lambda pair: pair[0].variant, pick=min)
+        text += f" and on {percent(low)} under {names}, its hardest variant{'s' if tie else ''}"
     height = 1.0 + len(rows) * max(0.34, 0.16 * len(models) + 0.1)
     return FigureContent(
         sentence=text + ".",

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from strobe.analyses.model_results import ClassificationResult
 from strobe.core.errors import printable
+from strobe.core.estimate import Estimate
 from strobe.core.ladders import CALLED, KIND
 from strobe.core.variants import ANCHOR
 from strobe.report.headline import top_mean
@@ -14,6 +15,7 @@ from strobe.report.wording import (
     ESTIMATED,
     called,
     counted,
+    extreme,
     is_known,
     is_sure,
     join,
@@ -75,10 +77,13 @@ def variants_lead(view: View, name: str, model: ClassificationResult) -> tuple[s
     same_of = [pair for pair in last_of if view.variants[pair[0].variant].role == "same"]
     if not same_of:
         return head, "No variant has a scored image."
-    worst, at = min(same_of, key=lambda pair: value_of(pair[1]))
-    facts = view.variants[worst.variant]
-    where = called(facts) + (f" ({level_text(facts, worst.levels[-1].level)})" if facts.ordered else "")
-    return head, f"The hardest variant is {where}: the model is right on {measured(at)}."
+
+    def where(pair: tuple[VariantScore, Estimate]) -> str:
+        facts = view.variants[pair[0].variant]
+        return called(facts) + (f" ({level_text(facts, pair[0].levels[-1].level)})" if facts.ordered else "")
+
+    (_, at), names, tie = extreme(same_of, lambda pair: value_of(pair[1]), where, pick=min)
+    return head, f"The hardest variant{'s are' if tie else ' is'} {names}: the model is right on {measured(at)}."
 
 
 def searches_lead(view: View) -> str:

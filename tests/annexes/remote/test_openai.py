@@ -264,7 +264,7 @@ def test_scores_are_what_the_settings_ask_for(serve: Any, load: Any) -> None:
 @pytest.mark.parametrize(
     ("fault", "blame", "text"),
     [("429", "again", "status 429"), ("503", "again", "status 503"), ("drop", "again", "the connection was lost"),
-     ("cut", "again", "the connection was lost"), ("slow:60", "again", "no reply within 3 s"),
+     ("cut", "again", "the connection was lost"), ("slow:60", "again", "no complete reply within 3 s"),
      ("json", "frame", "the reply is not JSON"), ("other", "frame", "no chat completion"),
      ("length", "frame", 'cut off .*raise "max_tokens" in --model-settings'), ("filter", "frame", "content filter"),
      ("400", "frame", "status 400"), ("404", "model", "status 404")],

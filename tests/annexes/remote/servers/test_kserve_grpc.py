@@ -1,5 +1,6 @@
 """`kserve:NAME@grpc://…` against a gRPC server in this process that runs the same ONNX files."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -84,3 +85,51 @@ def test_faults_are_one_line_with_the_right_blame(served: Path, monkeypatch: pyt
         running.faults = {"not ready"}
         with pytest.raises(StrobeError, match="the model world is not ready"):
             load(running.url, served)
+
+
+def test_a_reply_that_is_too_large_fails_its_frame(served: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import v2_grpc
+    from tritonclient.grpc import service_pb2 as pb
+
+    huge = pb.ModelInferResponse(model_name="world", model_version="1", raw_output_contents=[b"0" * 70_000_000])
+    monkeypatch.setattr(v2_grpc.GrpcServer, "ModelInfer", lambda self, request, context: huge)
+    with server(served) as running, pytest.raises(StrobeError, match="larger than 67,108,864 bytes"):
+        load(running.url, served)
+
+
+def test_a_message_that_repeats_the_key_escaped(served: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import urllib.parse
+
+    import grpc
+
+    secret = "s3cret/word+1"
+    monkeypatch.setenv("STROBE_TOKEN", secret)
+    forms = [secret, urllib.parse.quote(secret, safe=""), "".join(f"\\u{ord(one):04x}" for one in secret)]
+    with server(served) as running:
+        model = load(running.url, served)
+        prepared = [model.prepare(images(1)[0])]
+        for form in forms:
+            monkeypatch.setattr(
+                type(running),
+                "_check",
+                lambda self, name, context, form=form: context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"bad {form}"),
+            )
+            with pytest.raises(RequestFailed) as failed:
+                model.ask(prepared, sources=["a"])
+            assert "INVALID_ARGUMENT: bad …" in str(failed.value), form
+
+
+def test_a_certificate_that_fails_is_one_line(served: Path, tmp_path: Path) -> None:
+    import grpc
+    from v2_server import self_signed
+
+    own = self_signed(tmp_path)
+    pair = [(own.read_bytes(), (tmp_path / "own.crt").read_bytes())]
+    secure = grpc.server(ThreadPoolExecutor(1))
+    port = secure.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials(pair))
+    secure.start()
+    with pytest.raises(StrobeError) as failed:
+        load(f"grpcs://127.0.0.1:{port}", served, limits={"timeout": 3})
+    secure.stop(None).wait()
+    assert "certificate cannot be verified" in str(failed.value)
+    assert "\n" not in str(failed.value)

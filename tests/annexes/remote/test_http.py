@@ -112,7 +112,7 @@ def test_a_reply_that_never_ends_is_cut(server: Any) -> None:
 
 def test_no_reply_no_server_and_no_json(server: Any) -> None:
     waits = threading.Event()
-    with pytest.raises(RequestFailed, match=r"no reply within 0\.2 s") as slow:
+    with pytest.raises(RequestFailed, match=r"no complete reply within 0\.2 s") as slow:
         client(server(lambda _: waits.wait(5)), timeout=0.2).send("POST", "/")
     waits.set()
     gone = server(saying(200))
@@ -160,6 +160,30 @@ def test_a_certificate_that_fails_is_one_line(server: Any, tmp_path: Path, monke
     assert "\n" not in str(failed.value)
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
     assert client(made, scheme="https").send("POST", "/").body == b"{}"
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="makes a certificate with openssl")
+def test_a_certificate_for_another_name_and_no_certificate_at_all(
+    server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=elsewhere.test"]
+    words += ["-addext", "subjectAltName=DNS:elsewhere.test", "-keyout", "key.pem", "-out", "cert.pem"]
+    subprocess.run(words, cwd=tmp_path, check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "cert.pem", tmp_path / "key.pem")
+    secret = server(saying(200))
+    secret.socket = context.wrap_socket(secret.socket, server_side=True)
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
+    plain = server(saying(200))
+    for made, scheme, said in (
+        (secret, "https", "its certificate cannot be verified"),
+        (plain, "https", "its certificate cannot be verified"),
+        (secret, "http", "far: "),
+    ):
+        with pytest.raises(RequestFailed, match=said) as failed:
+            client(made, scheme=scheme, timeout=2).send("POST", "/")
+        assert "\n" not in str(failed.value)
+        print(scheme, failed.value)
 
 
 @pytest.mark.parametrize(
