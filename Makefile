@@ -92,7 +92,7 @@ server-transformers: $(VENV)/.dev
 
 # Tests over gRPC need the extra kserve-grpc.
 test-servers: servers
-	$(BIN)/python -m pytest -rs -n 0 tests/servers
+	$(BIN)/python -m pytest -rs -n 0 tests/annexes/remote/servers
 
 constraints: $(VENV)/.dev
 	$(BIN)/python scripts/make_constraints.py

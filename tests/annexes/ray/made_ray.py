@@ -162,6 +162,50 @@ def paint(options):
     return layered(parts, steps, classes=COLOURS, latent_size=4, image_hw=(8, 8), device=options.device, batch_size=2)
 """
 
+FAR = """
+import os
+
+import numpy as np
+
+from strobe.core.labels import LabelSpace
+from strobe.core.records import ModelSpec
+from strobe.core.remote import RemoteAnswer, Reply, RequestLimits, Usage
+from strobe.engine.engine import ModelOutcome
+from strobe.engine.prediction import Requests
+from strobe.models.providers import Provider
+
+ASKED = []
+
+
+class Far:
+    device, lanes, preparation, limits = "remote", 1, None, RequestLimits()
+    spec = ModelSpec(name="far", provider="test", task="classification", weights="0" * 64, preprocessing={"far": 1},
+                     label_space=LabelSpace.of_names("colours", ["red", "green", "blue"]))
+
+    def prepare(self, image):
+        return image.reshape(-1, 3).mean(axis=0)
+
+    prepare_input = prepare
+
+    def ask(self, prepared, *, sources, attempt=0):
+        return Reply(answers=tuple(RemoteAnswer(scores=one) for one in prepared), used=Usage(requests=1))
+
+
+class Work:
+    def ask(self, runner, stores, rows, times, *, crops=None, outside=None):
+        ASKED.append((runner.name, os.getpid(), len(rows)))
+        return ModelOutcome(n_new=len(rows)), None
+
+
+def make():
+    return Far()
+
+
+PROVIDER = Provider(load=lambda model, options: Far(), what="far", example="far:a@http://localhost:1", address=True)
+REQUESTS = Requests(check=lambda models, options: None, start=lambda *_: Work())
+"""
+"""A provider of models behind an address, and a way to ask them that only counts."""
+
 SIX = PredictOptions(load=LoadOptions(device="cpu", batch_size=2), shard_size=6)
 
 

@@ -14,13 +14,15 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from made_ray import MARKS, PATIENCE_S, RAY, SIX, clips, each_once, run, shards
+from made_ray import FAR, MARKS, PATIENCE_S, RAY, SIX, clips, each_once, run, shards
 
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError
 from strobe.core.ports import Silent
+from strobe.engine.prediction import REQUESTS
 from strobe.engine.running import ExecutorOptions
 from strobe.models.options import LoadOptions
+from strobe.models.providers import PROVIDERS
 from strobe.models.registry import load_model
 from strobe.models.requested import RequestedModel
 from strobe.synthetic.sets import SyntheticOptions
@@ -218,26 +220,15 @@ def test_the_driver_asks_models_behind_an_address(
     cluster: Any, dataset: Dataset, heard: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One process keeps the limits, and the other model of the command runs on the cluster."""
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "engine"))
-    from made_remote import Colours
-
-    from strobe.models.providers import PROVIDERS
-
-    monkeypatch.setitem(PROVIDERS.own, "far", "made_remote:PROVIDER")
-    service, place = Colours(), Path(dataset.root or "").parent
-    monkeypatch.setenv("COLOUR_ADDRESS", service.address)
-    plugin = f"asks=py:{Path(__file__).parents[2] / 'engine/made_remote.py'}:make"
-    options = replace(SIX, engine=RAY, load=replace(SIX.load, limits={"concurrency": 2}))
-    try:
-        monkeypatch.chdir(place)
-        models = [f"far=far:colours@{service.address}", "colour=py:models.py:colour", plugin]
-        fared = {one.name: one for one in predict(dataset, models, place / "ray", options, heard)}
-    finally:
-        service.close()
+    place = Path(dataset.root or "").parent
+    (place / "far_away.py").write_text(FAR)
+    monkeypatch.chdir(place)
+    monkeypatch.syspath_prepend(str(place))
+    monkeypatch.setitem(PROVIDERS.own, "far", "far_away:PROVIDER")
+    monkeypatch.setattr(REQUESTS, "own", {"counted": "far_away:REQUESTS"})
+    models = ["far=far:colours@http://localhost:1", "colour=py:models.py:colour", f"asks=py:{place}/far_away.py:make"]
+    fared = {one.name: one for one in predict(dataset, models, place / "ray", replace(SIX, engine=RAY), heard)}
     assert "far is behind an address and is asked by this process, not on the cluster" in heard.lines
     assert (fared["far"].ok, fared["colour"].ok, fared["asks"].ok) == (True, True, False)
     assert "asks: it asks a service; run it with --engine local" in str(fared["asks"].error)
-    assert 0 < service.most_flying <= 2
-    done = fared["far"].outcome
-    assert done is not None
-    assert done.n_new - done.n_unreadable == sum(service.answered.values()) == len(service.tries)
+    assert [("far", os.getpid(), 24)] == sys.modules["far_away"].ASKED

@@ -3,7 +3,6 @@
 import csv
 import json
 import re
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,14 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from chat_endpoint import Asked, ChatEndpoint, completion
+from faulty_proxy import FaultyProxy
 
 from strobe.annexes.remote.chat_images import ImageEncoding
 from strobe.store import dataset_folder
 from strobe.store.opening import frame_source
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "servers"))
-from chat_endpoint import Asked, ChatEndpoint, completion
-from faulty_proxy import FaultyProxy
 
 SECRET = "sk-very-secret-key"
 Command = Callable[..., tuple[int, str, str]]

@@ -7,7 +7,6 @@ import base64
 import html
 import json
 import re
-import sys
 import urllib.parse
 from collections.abc import Callable
 from pathlib import Path
@@ -15,8 +14,6 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "servers"))
 from chat_endpoint import Asked, ChatEndpoint, completion
 
 SECRET = "sk-live/Ab+9z_QQ"

@@ -3,7 +3,6 @@
 import base64
 import json
 import math
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from chat_endpoint import Asked, ChatEndpoint, completion
+from faulty_proxy import FaultyProxy
 
 from strobe.core.errors import StrobeError
 from strobe.core.labels import LabelSpace, space
@@ -19,10 +20,6 @@ from strobe.core.remote import RequestFailed
 from strobe.models.options import LoadOptions
 from strobe.models.registry import load_model
 from strobe.models.requested import requested_models
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "servers"))
-from chat_endpoint import Asked, ChatEndpoint, completion
-from faulty_proxy import FaultyProxy
 
 PETS = LabelSpace.of_names("pets", ["cat", "dog", "giant_panda", "red fox"])
 SECRET = "sk-very-secret"

@@ -1,17 +1,13 @@
 """Chat models behind an address that answer with boxes."""
 
 import json
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from chat_endpoint import Asked
 
 from strobe.core.remote import RequestFailed
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "servers"))
-from chat_endpoint import Asked
 
 
 def picture(height: int = 36, width: int = 64, seed: int = 0) -> np.ndarray:

@@ -114,7 +114,7 @@ def test_words_outside_the_classes_are_listed(data: Path, tmp_path: Path, servic
     many = [sum(int(name, 16) % 20 in at for name in service.tries) for at in ((0, 1), (2,))]
     rows = (run / "tables/outside.csv").read_text().splitlines()
     assert rows == ["model,said,frames", f"far,a zebra,{many[0]}", f"far,'=cmd(),{many[1]}"]
-    remote = json.loads((run / "results.json").read_text())["remote"]["far"]
+    remote = json.loads((run / "results.json").read_text())["studies"]["remote"]["far"]
     assert remote["spent"]["requests"] == 100
     assert "Answers outside the classes" in printed
     assert "a zebra" in (run / "report.html").read_text()

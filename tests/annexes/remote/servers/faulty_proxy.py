@@ -1,6 +1,7 @@
 """A proxy in front of a chat service that spoils some of its replies.
 
-    python tests/servers/faulty_proxy.py http://127.0.0.1:8000 --port 8001 --faults ok,429,drop,slow:2,json
+    cd tests/annexes/remote/servers
+    python faulty_proxy.py http://127.0.0.1:8000 --port 8001 --faults ok,429,drop,slow:2,json
 
 Request number n gets fault n modulo the number of faults. `ok` forwards it. `429`, `503` and other numbers are statuses
 (429 with Retry-After: 0). `drop` closes the connection, `cut` closes it in the middle of the reply, `slow:SECONDS`

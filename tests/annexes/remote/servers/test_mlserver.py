@@ -18,7 +18,7 @@ from strobe.core.remote import RequestFailed
 from strobe.models.options import LoadOptions
 from strobe.models.registry import load_model
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[4]
 HOME = ROOT / ".servers" / "mlserver"
 
 pytestmark = [

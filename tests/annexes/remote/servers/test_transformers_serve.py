@@ -25,11 +25,11 @@ from strobe.store import dataset_folder
 from strobe.store.run_folder import Run
 
 sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
+sys.path.insert(0, str(Path(__file__).parents[4] / "scripts"))
 from faulty_proxy import FaultyProxy
 from servers_transformers import LETTERS, python_of, serve_command
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[4]
 pytestmark = [
     pytest.mark.servers,
     pytest.mark.slow,
