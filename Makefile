@@ -4,18 +4,19 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test quick check lint docs clean browser dist matrix fuzz simulate-faults site constraints mutants bench servers server-mlserver server-transformers test-servers
+.PHONY: help demo test quick check lint docs clean browser sizes dist matrix fuzz simulate-faults site constraints mutants bench servers server-mlserver server-transformers test-servers
 
 help:
-	@echo "make demo   run real models on a real clip and make a report; DEMO=--training runs the training recipes"
+	@echo "make demo   run real models on a real clip and make a report, without PyTorch; DEMO=--training trains, with it"
 	@echo "make test   run all tests, doctests and import contracts"
-	@echo "make quick  run the tests that take at most a second each"
+	@echo "make quick  run the short tests, without PyTorch if it is not installed"
 	@echo "make check  check format, lint, spelling, types and contracts, and run all tests"
 	@echo "make dist   build the source archive and the wheel in dist/"
 	@echo "make matrix test the wheel on every installed Python, with the newest and lowest dependencies"
 	@echo "make fuzz   run every verb on damaged inputs and kill it at every step; CASE=1234 repeats one case"
 	@echo "make simulate-faults   simulate reviews with kills, power cuts, full disks and wrong clocks; SEEDS=1000"
 	@echo "make mutants   count how many of 1,000 small faults in metrics and scoring the tests find; resumable"
+	@echo "make sizes  measure the installed size of extras, each in an empty environment; EXTRAS='demo models'"
 	@echo "make bench  the short benchmarks, their ratios beside the recorded ones; RECORD=1 records them"
 	@echo "make servers   install MLServer and transformers serve in .servers/, each in its own environment"
 	@echo "make server-mlserver SERVERS=--start   start MLServer with small models"
@@ -24,19 +25,20 @@ help:
 	@echo "make constraints   write the installed versions to constraints.txt, for CONSTRAINTS=constraints.txt"
 	@echo "make docs   regenerate the CLI reference and results.schema.json"
 
-$(VENV)/.demo: pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -q --upgrade pip
-	$(BIN)/python -m pip install -q $(if $(CONSTRAINTS),-c $(CONSTRAINTS)) -e ".[demo]"
-	touch $@
+# $(VENV)/.NAME marks that the extra NAME is installed; an extra marks the smaller extras in it too. All share one $(VENV).
+$(VENV)/.%: pyproject.toml
+	@$(if $(NOTE_$*),echo "$(NOTE_$*)")
+	[ -x $(BIN)/pip ] || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q $(if $(CONSTRAINTS),-c $(CONSTRAINTS)) -e ".[$*]"
+	touch $@ $(INSIDE_$*:%=$(VENV)/.%)
 
-$(VENV)/.dev: pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -q --upgrade pip
-	$(BIN)/python -m pip install -q $(if $(CONSTRAINTS),-c $(CONSTRAINTS)) -e ".[dev]"
-	touch $@ $(VENV)/.demo
+INSIDE_quick := demo
+INSIDE_dev := quick models demo
+NOTE_dev := Installing all development tools and PyTorch: about 7 GB on Linux (PyPI has CUDA builds only) and 3 minutes.
+NOTE_models := This demo trains or differentiates, so it needs PyTorch: about 5.5 GB more on Linux (PyPI has CUDA builds only).
+TORCH_DEMOS := --training --generator --autoencoder
 
-demo: $(VENV)/.demo
+demo: $(VENV)/.demo $(if $(filter $(TORCH_DEMOS),$(DEMO)),$(VENV)/.models)
 	$(BIN)/strobe demo $(DEMO)
 
 browser: $(VENV)/.dev
@@ -46,13 +48,13 @@ test: $(VENV)/.dev browser
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not servers"
 
-quick: $(VENV)/.dev
-	$(BIN)/python -m pytest -n auto -m "not slow and not browser and not servers"
+quick: $(VENV)/.quick
+	STROBE_HYPOTHESIS=quick $(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not browser and not servers"
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/codespell
+	$(BIN)/python scripts/project_files.py $(BIN)/codespell
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
@@ -93,6 +95,9 @@ server-transformers: $(VENV)/.dev
 # Tests over gRPC need the extra kserve-grpc.
 test-servers: servers
 	$(BIN)/python -m pytest -rs -n 0 tests/annexes/remote/servers
+
+sizes:
+	$(PYTHON) scripts/sizes.py $(EXTRAS)
 
 constraints: $(VENV)/.dev
 	$(BIN)/python scripts/make_constraints.py

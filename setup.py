@@ -21,7 +21,7 @@ def for_an_index(text: str, address: str = REPOSITORY) -> str:
     else:
         text = re.sub(r"!\[[^\]]*\]\((?!https?:)[^)]+\)", "", text)
         text = re.sub(r"\[([^\]]+)\]\((?!https?:|#)[^)]+\)", r"\1", text)
-    return re.sub(r'pip install -e "\.\[(\w+)\]"', r'pip install "strobe-vision[\1]"', text).replace("in a clone; ", "")
+    return re.sub(r'pip install -e "\.\[([\w,]+)\]"', r'pip install "strobe-vision[\1]"', text)
 
 
 if __name__ == "__main__":

@@ -275,7 +275,7 @@ def main() -> None:
             rows += compare(name, scores, pixels, labels, {"linf": [0.1, 0.2, 0.3], "l2": [1.0, 2.0, 3.0]})
     else:
         files = fetch(PHOTOS, progress=Silent())[: options.images]
-        model = with_gradients(load_model("efficientnet-lite0", LoadOptions(device=options.device)))
+        model = with_gradients(load_model("efficientnet-lite0", LoadOptions(device=options.device, backend="torch")))
         shown = np.stack([model.input_pixels(decode_image(path.read_bytes(), name=path)) for path in files])
         pixels = torch.from_numpy(shown).to(options.device).permute(0, 3, 1, 2).float() / 255
         labels = torch.tensor([int(path.stem.rsplit("_", 1)[1]) for path in files], device=options.device)

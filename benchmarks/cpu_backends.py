@@ -152,7 +152,7 @@ def inputs(model: Any, pictures: list[np.ndarray[Any, Any]]) -> torch.Tensor:
 
 def measured(name: str, names: Sequence[str], pictures: list[np.ndarray[Any, Any]], rounds: int) -> dict[str, Any]:
     """Measure the engine's forward and every candidate on one model."""
-    model: Any = resnet50() if name == "resnet50" else load_model(name, LoadOptions(device="cpu"))
+    model: Any = resnet50() if name == "resnet50" else load_model(name, LoadOptions(device="cpu", backend="torch"))
     module, size = model.module, model.spec.batch_size
     pixels = inputs(model, pictures)
     batches = [pixels[start : start + size] for start in range(0, len(pixels) // size * size, size)]

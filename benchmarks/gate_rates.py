@@ -2,6 +2,7 @@
 
     python benchmarks/gate_rates.py [--draws 2000] [--full]
     python benchmarks/gate_rates.py --history [--draws 1000]
+    python benchmarks/gate_rates.py --unequal [--draws 1000]
 
 Two models answer the sets of 25 to 400 videos, one or five sets each. A set's difficulty comes from its video and from
 the set itself in equal parts, and affects both models. The rest of the variance is separate for each model, so that two
@@ -13,6 +14,10 @@ prints (--fail-on figure, the median over draws), and how often exactly that los
 The script exits with 1 if that share is off by more than 12 points, or if another value of --fail-on has fewer wrong
 decisions on average than the default. --full prints every measure and margin; docs/ci.md has the short table.
 
+With --unequal: what the gate prints (the mean of "equal models fail", and the median detectable loss), and how often
+equal models, or a model with that loss, really fail, if videos have different numbers of sets. Changes between the
+models come in equal parts from the video and from the set.
+
 With --history: how often `strobe history` reports a significant change among several equally good checkpoints. The best
 earlier one is chosen from the same data, which Holm's correction does not take into account.
 """
@@ -22,13 +27,13 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from strobe.analyses.gate import DEFAULT, ENDS, FailOn, Limit, check
+from strobe.analyses.gate import DEFAULT, ENDS, Check, FailOn, Limit, check
 from strobe.metrics.contrasts import paired_test
 from strobe.metrics.paired import LEVEL, holm, mcnemar, paired_difference
 from strobe.metrics.power import detectable, pair_spread
@@ -109,6 +114,50 @@ def table(cells: list[Cell], draws: int, seed: int) -> Iterator[tuple[Cell, Rate
         yield cell, rates(np.random.default_rng(own), cell, draws)
 
 
+SHAPES = {
+    "25 × 1": np.ones(25, dtype=np.int64),
+    "3 × 40, 22 × 2": np.array([40] * 3 + [2] * 22),
+    "40, lognormal": np.maximum(1, np.exp(np.random.default_rng(2).normal(1.0, 1.5, 40)).round()).astype(np.int64),
+}
+"""The numbers of sets of the videos."""
+
+
+def unequal(draws: int, seed: int) -> int:
+    """Print what the gate says and what happens, for videos with different numbers of sets."""
+    print(f"acc_pmk; {draws} draws per cell, seed {seed}")
+    print(
+        "sets of the videos  effective  margin  equal fail: said, seen  | figure, shown: detectable loss and its power"
+    )
+    for (name, sizes), margin in product(SHAPES.items(), (2.0, 5.0)):
+        rng, cluster = np.random.default_rng([seed, int(margin)]), np.repeat(np.arange(len(sizes)), sizes)
+        limit = Limit(kind="max_loss", measure="acc_pmk", value=margin)
+
+        def checked(
+            loss: float, how: FailOn, rng: Any = rng, cluster: Any = cluster, limit: Limit = limit, sizes: Any = sizes
+        ) -> Check:
+            noise = [
+                rng.normal(size=(2, len(sizes)))[:, cluster] + rng.normal(size=(2, len(cluster))) for _ in range(2)
+            ]
+            shared, own = np.sqrt(COMMON / 2) * noise[0][0], np.sqrt((1 - COMMON) / 2) * noise[1]
+            gap = (shared + own[0] < ndtri(PMK)).astype(np.int64) - (shared + own[1] < ndtri(PMK - loss))
+            p = paired_test(gap, cluster).p
+            found = paired_difference(gap, cluster, p=p, p_holm=p, pairs=1)
+            return check(limit, found, fail_on=how, spread=pair_spread(gap, cluster))
+
+        equal = [checked(0.0, "figure") for _ in range(draws)]
+        said, seen = (
+            100 * np.mean(one) for one in ([c.false_alarms or 0 for c in equal], [not c.passed for c in equal])
+        )
+        cells = []
+        for how in ("figure", "shown"):
+            loss = float(np.median([checked(0.0, how).detectable or 1.0 for _ in range(min(draws, 300))]))
+            power = np.mean([not checked(loss, how).passed for _ in range(draws)]) if loss < PMK else 1.0
+            cells.append(f"{100 * loss:5.1f} {100 * power:5.1f}")
+        effective = sizes.sum() ** 2 / (sizes**2).sum()
+        print(f"{name:18s}  {effective:9.1f}  {margin:6g}  {said:17.1f} {seen:5.1f}  | {', '.join(cells)}", flush=True)
+    return 0
+
+
 def called_other(rng: np.random.Generator, steps: int, sets: int) -> bool:
     """Return whether any of several equally good checkpoints is called better or worse than an earlier one."""
     shared = np.sqrt(COMMON) * rng.normal(size=sets)
@@ -143,9 +192,12 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--full", action="store_true")
     parser.add_argument("--history", action="store_true")
+    parser.add_argument("--unequal", action="store_true")
     given = parser.parse_args()
     if given.history:
         return histories(given.draws, given.seed)
+    if given.unequal:
+        return unequal(given.draws, given.seed)
     measures, margins = (MEASURES, MARGINS) if given.full else (SHORT_MEASURES, SHORT_MARGINS)
     cells = [Cell(*one) for one in product(measures, margins, VIDEOS, SETS)]
     print(f"share of draws in which the gate fails, %; {given.draws} draws per cell, seed {given.seed}")

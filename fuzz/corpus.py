@@ -237,7 +237,7 @@ def _imagenet_vid(root: Path) -> None:
     for video, name in (("ILSVRC2015_val_00000000", TURTLE), ("ILSVRC2015_val_00001000", CAT)):
         for index in range(4):
             about = (
-                "<annotation><folder>v</folder><filename>f</filename><size><width>16</width><height>12</height></size>"
+                "<annotation><size><width>16</width><height>12</height></size>"
                 f"<object><trackid>{index % 2}</trackid><name>{name}</name><bndbox><xmax>9</xmax><xmin>{index}</xmin>"
                 "<ymax>9</ymax><ymin>1</ymin></bndbox><occluded>0</occluded><generated>0</generated></object>"
                 "</annotation>"

@@ -252,7 +252,9 @@ class _Story:
                 shutil.copy(source, place)
         about = place / "run" / "run.json"
         if about.exists():  # a run records the path of its dataset
-            about.write_text(about.read_text(encoding="utf-8").replace(str(self.place), str(place)), encoding="utf-8")
+            content = json.loads(about.read_text(encoding="utf-8"))
+            content["dataset"]["path"] = content["dataset"]["path"].replace(str(self.place), str(place))
+            about.write_text(json.dumps(content), encoding="utf-8")
 
     # -- the end -----------------------------------------------------------------------------------------------------
 

@@ -1,11 +1,15 @@
 """Make the golden files below tests/golden: small datasets, runs on them, and every figure of those runs.
 
     python scripts/make_golden.py OUT
+    python scripts/make_golden.py --snapshots [PART…]
 
-They were made once, before a large restructuring of the code, and record the figures that must stay the same. Do not
-make them again with later code, because then they could not detect a change. OUT must contain a copy of
+The files were made once, before a large restructuring of the code, and record the figures that must stay the same. Do
+not make them again with later code, because then they could not detect a change. OUT must contain a copy of
 tests/golden/models.py. The file's name is part of cache keys. Tables are written by hand, following docs/formats.md
 (golden_folders.py). The script uses strobe only through its command line and public names.
+
+--snapshots is another matter: it writes tests/golden/snapshots again with the code as it is, all of it or some parts
+(golden_snapshots.py). Do this after a change of texts that is meant, and read the diff.
 """
 
 import csv
@@ -19,6 +23,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import golden_snapshots
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -208,6 +213,8 @@ def scrub(run: Path) -> None:
     """Remove machine-dependent values from run.json, remove the lock, and write long files without indentation."""
     content = json.loads((run / "run.json").read_text(encoding="utf-8"))
     content |= {"versions": {}, "command": "", "at": ""}
+    content.pop("sha256", None)
+    (run / "digests.json").unlink(missing_ok=True)
     content["dataset"]["path"] = "moved"
     for one in content.get("models", {}).values():
         one.pop("seconds", None)
@@ -219,6 +226,9 @@ def scrub(run: Path) -> None:
 
 
 def main() -> int:
+    if sys.argv[1:2] == ["--snapshots"]:
+        print(f"{golden_snapshots.write(sys.argv[2:])} files changed")
+        return 0
     out = Path(sys.argv[1]).resolve()
     if not (out / "models.py").is_file():
         raise SystemExit(f"{out} has no models.py; copy tests/golden/models.py there first")

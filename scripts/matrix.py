@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dist_files import write_beside
+from project_files import files, project_files
 
 ROOT = Path(__file__).parents[1]
 EXTRAS = ("report", "video", "review", "onnx")
@@ -163,15 +164,10 @@ def build_sdist(into: Path) -> Path:
     """Build the source archive from a copy of the project's files, with setuptools in a separate folder."""
     with tempfile.TemporaryDirectory(prefix="strobe-sdist-") as place:
         source = Path(place, "source")
-        ignored = shutil.ignore_patterns(
-            "__pycache__", "*.egg-info", ".venv", ".git", "build-*", "dist", "site", ".*cache*", ".hypothesis"
-        )
-        for name in ("src", "tests", "scripts", "fuzz", "benchmarks", "docs", "deploy", "examples", ".github", ".ci"):
-            if (ROOT / name).is_dir():
-                shutil.copytree(ROOT / name, source / name, ignore=ignored)
-        for path in ROOT.iterdir():
-            if path.is_file() and path.name != ".git":
-                shutil.copy(path, source / path.name)
+        for path in project_files():
+            copy = source / path.relative_to(ROOT)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, copy)
         tools = Path(place, "tools")
         pip(Path(sys.executable), "install", *QUIET, "--no-compile", "--target", tools, "setuptools>=77")
         into.mkdir(parents=True, exist_ok=True)
@@ -194,8 +190,7 @@ def build_wheel(into: Path) -> Path:
         pip(Path(sys.executable), "wheel", *QUIET, "--no-deps", "--wheel-dir", Path(place, "made"), sdist)
         (made,) = Path(place, "made").glob("*.whl")
         held = set(zipfile.ZipFile(made).namelist())
-        files = [path.relative_to(ROOT / "src") for path in (ROOT / "src/strobe").rglob("*") if path.is_file()]
-        wanted = [path.as_posix() for path in files if "__pycache__" not in path.parts]
+        wanted = [path.relative_to(ROOT / "src").as_posix() for path in files("src/strobe/**/*")]
         if missing := [path for path in wanted if path not in held]:
             raise RuntimeError(f"not in the wheel: {', '.join(missing[:10])}")
         into.mkdir(parents=True, exist_ok=True)
@@ -264,7 +259,7 @@ def cells(options: argparse.Namespace) -> Iterator[Cell]:
             yield Cell(python=python, version=version, pins=pins, extras=EXTRAS)
         yield Cell(python=python, version=version, pins="newest", extras=())
         if version == options.torch:
-            yield Cell(python=python, version=version, pins="newest", extras=("demo",), torch=True)
+            yield Cell(python=python, version=version, pins="newest", extras=("demo", "models"), torch=True)
 
 
 def main() -> None:

@@ -273,12 +273,13 @@ def with_torch() -> None:
 
 
 def without_torch() -> None:
-    """Check that verbs that need torch name the extra."""
+    """Check that verbs that need torch name the extra, and that bundled models run without it."""
     if find_spec("torch") is None:
         detector = ("train", "detector", "-m", "strobe-tiny", "-o", "tiny")
         train = ("train", "finetune", "world", "-m", "timm:resnet18", "-o", "tuned")
-        for words in (("demo", "--offline"), detector, train):
+        for words in (("demo", "--offline", "--training"), detector, train):
             expect("strobe-vision[" in strobe(*words, code=2), f"strobe {words[0]} does not print what to install")
+        strobe("eval", "world", "-m", "strobe-world", "-m", "strobe-tiny", "-o", "run-graphs", "-q")
 
 
 def main() -> None:

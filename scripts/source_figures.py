@@ -13,6 +13,8 @@ import tempfile
 from collections import Counter, defaultdict
 from pathlib import Path
 
+from project_files import files
+
 from strobe.synthetic.classes import KINDS
 
 ROOT = Path(__file__).parents[1]
@@ -52,9 +54,9 @@ def make():
 
 def main() -> None:
     """Print every figure."""
-    files = sorted(SOURCE.rglob("*.py"))
-    texts = {path: path.read_text() for path in files}
-    print(f"{sum(text.count(chr(10)) for text in texts.values()):,} lines in {len(files)} files")
+    sources = files("src/strobe/**/*.py")
+    texts = {path: path.read_text() for path in sources}
+    print(f"{sum(text.count(chr(10)) for text in texts.values()):,} lines in {len(sources)} files")
     print(f"{formatted_without_skips(texts):,} lines when formatted without `# fmt: skip`")
     for mark, pattern in {"`# fmt: skip`": r"# fmt: skip", "an inner `__all__`": r"^__all__ ="}.items():
         print(f"{sum(len(re.findall(pattern, text, re.M)) for text in texts.values())} times {mark}")

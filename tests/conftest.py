@@ -22,9 +22,12 @@ from strobe.core.labels import LabelSpace
 from strobe.core.ports import Silent
 from strobe.core.tables import Boxes, Frames, Labels, Sets, Videos, texts
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))  # for project_files, and what tests try of the scripts
+
 # Machines are shared and noisy: no deadlines; and the same examples every time, so that a red test is red again.
 settings.register_profile("strobe", deadline=None, derandomize=True)
 settings.register_profile("mutants", deadline=None, derandomize=True, max_examples=25)  # scripts/mutants.py: many runs
+settings.register_profile("quick", deadline=None, derandomize=True, max_examples=10)  # make quick
 settings.load_profile(os.environ.get("STROBE_HYPOTHESIS", "strobe"))
 
 # As many test processes run as there are cores: with more threads each, they wait for one another most of the time.

@@ -9,13 +9,15 @@ from pathlib import Path
 
 import click
 import pytest
+from project_files import files, project_files
 
 import strobe
 from strobe.cli.main import cli
 
 ROOT = Path(__file__).parents[1]
-SOURCES = sorted((ROOT / "src/strobe").rglob("*.py"))
-MACHINE_PATHS = "/(home|root|Users)/[a-z]+/|/" + "work/(main|shared)"
+SOURCES = files("src/strobe/**/*.py")
+MACHINE_PATHS = re.compile(b"/(home|root|Users)/[a-z]+/|/" + b"work/(main|shared)")
+EXAMPLE_PATHS = (b"/home/someone/", b"/home/ubuntu/")
 HEAVY = ("torch", "timm", "matplotlib", "fastapi", "sqlalchemy", "av", "scipy.stats", "pyarrow", "transformers")
 
 
@@ -47,7 +49,7 @@ def test_a_score_imports_what_it_needs(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_house_rules(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= 450, "a file past 450 lines is asking to be two"
+    assert len(text.splitlines()) <= 800, "a file past 800 lines is asking to be two"
     tree = ast.parse(text)
     if path.name == "__init__.py" and path.parent.name != "strobe":
         assert not text.strip(), "sub-package __init__.py stay empty"
@@ -59,15 +61,48 @@ def test_house_rules(path: Path) -> None:
             assert node.args.kwarg is None, f"line {node.lineno}: no public **kwargs"
 
 
-def test_class_names_are_unique() -> None:
-    """A reader who searches for a class finds one."""
+def test_class_names_are_unique_in_their_folder() -> None:
+    """A reader who searches a folder for a class finds one."""
     names = Counter(
-        node.name
+        (path.parent.relative_to(ROOT).as_posix(), node.name)
         for path in SOURCES
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.ClassDef)
     )
     assert [name for name, count in names.items() if count > 1] == []
+
+
+def _methods(tree: ast.Module) -> list[tuple[ast.ClassDef, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """The public methods of the public classes of a module, without setters."""
+    return [
+        (node, part)
+        for node in tree.body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+        for part in node.body
+        if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef)
+        and not part.name.startswith("_")
+        and not any(isinstance(mark, ast.Attribute) and mark.attr == "setter" for mark in part.decorator_list)
+    ]
+
+
+def _undocumented(trees: dict[str, ast.Module]) -> list[str]:
+    """The public methods without a docstring whose name no other class of the tree documents."""
+    methods = [(path, *method) for path, tree in trees.items() for method in _methods(tree)]
+    documented = {method.name for _, _, method in methods if ast.get_docstring(method)}
+    return [
+        f"{path}: {node.name}.{method.name}"
+        for path, node, method in methods
+        if not ast.get_docstring(method) and method.name not in documented
+    ]
+
+
+def test_every_public_method_is_documented_once() -> None:
+    """What a protocol or a base class documents, its implementations need not document again."""
+    protocol = "class Port:\n def read(self):\n  'Read.'\n"
+    made = "class File:\n def read(self): ...\n def drop(self): ...\n"
+    assert _undocumented({"a": ast.parse(protocol), "b": ast.parse(made)}) == ["b: File.drop"]
+    parsed = {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in SOURCES}
+    assert _undocumented(parsed) == []
 
 
 PURE = re.compile(r"strobe\.(core|metrics|analyses)\.|strobe\.studies\.\w+\.(records|score)")
@@ -85,12 +120,14 @@ def test_records_and_scores_of_a_study_are_pure(path: Path) -> None:
 
 
 def test_no_machine_paths() -> None:
-    done = subprocess.run(
-        ["git", "grep", "-nE", MACHINE_PATHS, "--", ".", f":!tests/{Path(__file__).name}"],
-        cwd=ROOT, capture_output=True, text=True,
-    )  # fmt: skip
-    lines = [line for line in done.stdout.splitlines() if "/home/someone/" not in line and "/home/ubuntu/" not in line]
-    assert not lines, "\n".join(lines[:10])
+    found = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in project_files()
+        if path != Path(__file__) and MACHINE_PATHS.search(content := path.read_bytes()) and b"\0" not in content
+        for number, line in enumerate(content.splitlines(), start=1)
+        if MACHINE_PATHS.search(line) and not any(example in line for example in EXAMPLE_PATHS)
+    ]
+    assert found == []
 
 
 def test_public_api_is_sorted_and_documented() -> None:
@@ -137,7 +174,7 @@ def test_no_test_decides_by_the_clock() -> None:
     root = Path(__file__).parent
     found = [
         f"{path.relative_to(root)}:{line}"
-        for path in sorted(root.rglob("*.py"))
+        for path in files("tests/**/*.py")
         for line in _durations(ast.parse(path.read_text(encoding="utf-8")))
     ]
     assert found == []

@@ -2,19 +2,16 @@
 
 import re
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
+from matrix import bounds, release, requirements
+from project_files import files, project_files
+from refuse_large_files import main as refuse
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "scripts"))
-
-from matrix import bounds, release, requirements  # noqa: E402 (a script, not a package)
-from refuse_large_files import main as refuse  # noqa: E402 (a script, not a package)
-
 yaml = pytest.importorskip("yaml")
 TARGETS = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -41,9 +38,8 @@ def test_the_address_stands_in_one_place() -> None:
     assert re.fullmatch(r"(https://[\w.-]+/[\w./-]*[\w-])?", address), "an address, or none yet; never a placeholder"
     assert "OWNER" not in address
     assert "urls" in PROJECT["dynamic"], "and no second one"
-    own = [*ROOT.glob("*.*"), *(path for part in (".github", "deploy", "docs") for path in (ROOT / part).rglob("*.*"))]
-    for path in own:
-        if path.is_file() and path.suffix in (".md", ".cff", ".yml", ".yaml", ".toml", ".txt", ".in"):
+    for path in project_files():
+        if path.suffix in (".md", ".cff", ".yml", ".yaml", ".toml", ".txt", ".in"):
             said = bool(address) and address in path.read_text(encoding="utf-8")
             assert not said or path.name == "pyproject.toml", f"{path.relative_to(ROOT)} holds the repository's address"
 
@@ -72,9 +68,32 @@ def test_the_workflow_runs_commands_that_are_there() -> None:
     assert all(job["timeout-minutes"] <= 90 for job in flow["jobs"].values())
 
 
+def test_ci_runs_the_commands_of_the_readme_in_their_order() -> None:
+    lines = [line for line in (ROOT / ".ci/run").read_text(encoding="utf-8").splitlines() if line.startswith("make")]
+    assert lines == ["make lint", "make demo", "make test"]
+
+
+def test_make_installs_torch_for_the_demos_that_need_it() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    asks = re.compile(r'require\("torch", what="strobe demo (--\w+)"')
+    need = {name for path in files("src/strobe/workflows/demo*.py") for name in asks.findall(path.read_text())}
+    listed = re.search(r"^TORCH_DEMOS := (.*)$", makefile, re.MULTILINE)
+    assert listed is not None
+    assert sorted(listed[1].split()) == sorted(need)
+    shown = subprocess.run(["make", "-n", "demo", "DEMO=--training"], cwd=ROOT, capture_output=True, text=True).stdout
+    assert "strobe demo --training" in shown
+
+
+def test_the_readme_is_a_screen_and_a_half_and_the_changelog_a_page() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(readme.splitlines()) <= 45
+    assert len(re.findall(r"^\$ pip install", readme, re.MULTILINE)) <= 4
+    assert len((ROOT / "CHANGELOG.md").read_text(encoding="utf-8").split()) <= 1500
+
+
 def test_the_commit_hooks_call_what_make_lint_calls() -> None:
     hooks = [hook for one in read(".pre-commit-config.yaml")["repos"] for hook in one["hooks"]]
-    called = {hook["entry"].split()[0].removeprefix(".venv/bin/") for hook in hooks}
+    called = {word.removeprefix(".venv/bin/") for hook in hooks for word in hook["entry"].split()}
     lint = re.search(r"^lint:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     assert lint is not None
     assert set(re.findall(r"\$\(BIN\)/([\w-]+)", lint[1])) <= called
@@ -93,10 +112,7 @@ def test_large_files_videos_and_secrets_are_refused(tmp_path: Path, capsys: pyte
 
 
 def test_nothing_of_the_kind_is_in_the_repository() -> None:
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
-    if listed.returncode:
-        pytest.skip("no git repository here")
-    assert refuse([str(ROOT / name) for name in listed.stdout.split("\0") if name]) == 0
+    assert refuse([str(path) for path in project_files()]) == 0
 
 
 @pytest.mark.parametrize("name", ["bug", "idea"])

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import click
 import pytest
+from project_files import files
 
 from strobe.cli.main import COMMANDS, cli
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+PAGES = [*files("*.md"), *files("docs/**/*.md")]
 
 
 def test_cli_reference_is_current() -> None:
@@ -57,7 +58,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_every_page_is_listed() -> None:
     """The home page links to every page, and the page of the command line to the page of every command."""
     index, commands = ((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("index.md", "cli.md"))
-    for page in ROOT.glob("docs/**/*.md"):
+    for page in files("docs/**/*.md"):
         if page.name != "index.md":
             listed = commands if page.parent.name == "cli" else index
             assert page.relative_to(ROOT / "docs").as_posix() in listed, f"docs/index.md does not list {page.name}"

@@ -27,6 +27,7 @@ import click
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from project_files import files
 
 from strobe.cli.main import COMMANDS, cli
 
@@ -35,7 +36,7 @@ sys.path.insert(0, str(ROOT))
 
 from fuzz.corpus import make_sources  # noqa: E402 (beside the tests, not installed)
 
-PAGES = sorted(path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+PAGES = sorted(path.relative_to(ROOT).as_posix() for path in [*files("*.md"), *files("docs/**/*.md")])
 
 SMALL = {
     "strobe build": "--k 1",

@@ -8,13 +8,12 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+from matrix import bounds, lowest, requirements
+from project_files import files
 
 from strobe.core import late
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "scripts"))
-
-from matrix import bounds, lowest, requirements  # noqa: E402 (a script, not a package)
 
 EVERYTHING = ("dev", "ultralytics", "gpu-video", "kserve-grpc")
 OURS = {"strobe", "fuzz", "setup", "net", "no_such_thing", "odd_plan", "_typeshed"}
@@ -49,12 +48,12 @@ def test_the_source_archive_and_the_wheel_in_an_empty_environment(tmp_path: Path
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def _imported(folder: Path) -> set[str]:
+def _imported(folder: str) -> set[str]:
     """Top-level names a folder's files import, at the top or later, by statement or by name."""
     found = set()
-    files = sorted(folder.rglob("*.py"))
-    beside = {path.stem for path in files}
-    for path in files:
+    sources = files(f"{folder}/**/*.py")
+    beside = {path.stem for path in sources}
+    for path in sources:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Import):
                 found |= {one.name for one in node.names}
@@ -71,11 +70,30 @@ def _imported(folder: Path) -> set[str]:
 @pytest.mark.parametrize("folder", ["src", "tests", "scripts", "benchmarks"])
 def test_what_is_imported_is_declared(folder: str) -> None:
     declared = {_plain(re.split(r"[\[>=<;! ]", line)[0]) for line in requirements(EVERYTHING)}
-    made_here = {path.stem for part in ("scripts", "benchmarks", "tests") for path in (ROOT / part).rglob("*.py")}
+    made_here = {path.stem for part in ("scripts", "benchmarks", "tests") for path in files(f"{part}/**/*.py")}
     owner = metadata.packages_distributions()
-    for name in sorted(_imported(ROOT / folder) - made_here):
+    for name in sorted(_imported(folder) - made_here):
         owners = {_plain(one) for one in owner.get(name, [name])}
         assert owners & declared, f"{folder}/ imports {name}, which pyproject.toml does not declare"
+
+
+def test_what_make_quick_may_miss_is_listed(pytestconfig: pytest.Config) -> None:
+    """conftest.py skips what needs a package that `make quick` does not install; the extra brings it."""
+    optional: dict[str, str] = pytestconfig.pluginmanager.get_plugin(str(ROOT / "conftest.py")).OPTIONAL
+    owner = metadata.packages_distributions()
+
+    def declared(*extras: str) -> set[str]:
+        return {_plain(re.split(r"[\[>=<;! ]", line)[0]) for line in requirements(extras)}
+
+    of_quick, of_all = declared("quick"), declared("test")
+    for name in _imported("src") | _imported("tests"):
+        owners = {_plain(one) for one in owner.get(name, [])}
+        if owners & of_all and not owners & of_quick:
+            assert name in optional, f"make quick does not install {name}, and conftest.py does not list it"
+    for name, extra in optional.items():
+        owners = {_plain(one) for one in owner.get(name, [name])}
+        assert owners & declared(extra), f"the extra {extra} does not bring {name}"
+        assert not owners & of_quick, f"make quick installs {name}: its tests are never skipped"
 
 
 def _plain(name: str) -> str:
@@ -101,7 +119,7 @@ def test_the_lowest_version_with_a_wheel(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_nobody_is_sent_to_a_strangers_package() -> None:
-    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("src/**/*.py"), ROOT / "pyproject.toml"]
+    pages = [*files("*.md"), *files("docs/**/*.md"), *files("src/**/*.py"), ROOT / "pyproject.toml"]
     for page in pages:
         for found in re.findall(r"strobe\[[a-z{]|pip install '?strobe(?!-vision)", page.read_text(encoding="utf-8")):
             pytest.fail(f"{page.relative_to(ROOT)} says {found}: it is called strobe-vision")

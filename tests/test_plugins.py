@@ -199,3 +199,208 @@ def test_a_list_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(TypeError):  # a list of strobe's own that is wrong is a fault of strobe
         Registry("texts", str, "text", {"three": "sys:maxsize"}, closed=True)["three"]
     assert issubclass(UnknownName, StrobeError)
+
+
+_STUDY = """
+from dataclasses import replace
+from strobe.analyses.scoring import Collector
+from strobe.core.estimate import Estimate
+from strobe.report.study import Study
+
+class Mine(Collector):
+    def add(self, result, model, answers):
+        {add}
+        return result
+    def into(self, results):
+        {into}
+        return replace(results, studies={{**(results.studies or {{}}), "mine": {{"seen": len(results.models)}}}})
+
+class MineStudy(Study):
+    name = "{name}"
+    decides = 99
+    {tables}
+    def collector(self, scoring):
+        print("COLLECTOR")
+        return Mine()
+    def lines(self, view):
+        {lines}
+        return [("Mine", ["a"], [["b"]], [])]
+    def question(self, view):
+        return "REPLACED TITLE"
+    def content(self, view):
+        return {{"lead": "REPLACED LEAD", "n_models": 777}}
+
+print("IMPORTED")
+STUDY = MineStudy()
+"""
+
+_CHANGED = "replace(result, headline=None) if False else replace(result, acc_pmk=replace(result.acc_pmk, value=0.625))"
+
+
+def study(site: Path, **parts: str) -> None:
+    """Install a study `mine`, with these lines in its methods."""
+    given = {"add": "pass", "into": "pass", "lines": "pass", "tables": "tables = {}", "name": "mine"} | parts
+    package(site, "mine-one", "[strobe.studies]\nmine = mine_one:STUDY\n", mine_one=_STUDY.format(**given))
+
+
+@pytest.fixture(scope="module")
+def scored(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A dataset, and a file of predictions for it."""
+    import strobe as library
+
+    place = tmp_path_factory.mktemp("scored")
+    dataset = library.example_dataset(n_videos=3, k=1)
+    library.save_dataset(dataset, place / "data")
+    n = len(dataset.info.label_space)
+    found = {
+        key: [float(column == row % n) for column in range(n)] for row, key in enumerate(dataset.frames.key.tolist())
+    }
+    (place / "p.json").write_text(json.dumps({"kind": "probabilities", "predictions": found}))
+    return place / "data", place / "p.json"
+
+
+def figures(scored: tuple[Path, Path], site: Path, run: Path, *words: str) -> tuple[dict, str, str]:  # type: ignore[type-arg]
+    """Score with these packages, and return results.json, stdout and stderr."""
+    data, predictions = scored
+    out, err = strobe("score", data, "-m", f"m=preds:{predictions}", "-o", run, *words, path=site)
+    return json.loads((run / "results.json").read_text()), out, err
+
+
+@pytest.fixture(scope="module")
+def unplugged(scored: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> tuple[dict, str, Path]:  # type: ignore[type-arg]
+    """results.json, the terminal text and the run folder of the same score without any plugin."""
+    run = tmp_path_factory.mktemp("unplugged") / "run"
+    found, out, _ = figures(scored, ROOT / "src", run)
+    return found, out, run
+
+
+def test_a_study_adds_and_stands_in_the_results(
+    scored: tuple[Path, Path],
+    unplugged: tuple[dict, str, Path],
+    tmp_path: Path,  # type: ignore[type-arg]
+) -> None:
+    plain, shown, _ = unplugged
+    study(tmp_path / "site")
+    found, out, err = figures(scored, tmp_path / "site", tmp_path / "run", "--json")
+    assert json.loads(out), "nothing comes before the JSON"
+    assert "IMPORTED" in err
+    assert found.pop("plugins") == {"mine": "mine-one 1.0"}
+    assert found.pop("studies")["mine"] == {"seen": 1}
+    assert found == {key: value for key, value in plain.items() if key != "studies"}
+    out, _ = strobe("score", tmp_path / "run", path=tmp_path / "site")
+    assert "Mine" in out
+    assert out.startswith(shown[:60])
+    strobe("report", tmp_path / "run", path=tmp_path / "site")
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "REPLACED" not in page
+    assert "777" not in page
+
+
+@pytest.mark.parametrize(
+    ("parts", "says"),
+    [
+        ({"add": f"result = {_CHANGED}"}, "only a record under studies.mine added"),
+        ({"into": "results = replace(results, models={})"}, "only a record under studies.mine added"),
+        ({"into": "results.models.clear()"}, "only a record under studies.mine added"),
+        ({"add": "answers.label[:] = 0"}, "read-only"),
+        ({"add": "1 / 0"}, "its study failed (add) (ZeroDivisionError"),
+        ({"into": "raise SystemExit('gone')"}, "its study failed (into) (SystemExit: gone"),
+        ({"into": "import os; os._exit(5)"}, "os._exit(5)"),
+        ({"lines": "1 / 0"}, "its study failed (lines) (ZeroDivisionError"),
+        ({"lines": "view.results.models.clear()"}, ""),
+        ({"tables": "tables = {'people': lambda view: [{'model': 'm'}]}"}, "a name that strobe does not use"),
+        ({"tables": "tables = {'sets': lambda view: [{'model': 'm'}]}"}, "a name that strobe does not use"),
+        ({"tables": "tables = {'../up': lambda view: [{'model': 'm'}]}"}, "letters, digits, _ and -"),
+        ({"tables": "tables = {'mine': lambda view: 1 / 0}"}, "its study failed (table mine)"),
+        ({"name": "other"}, "mine, as its entry point"),
+    ],
+)
+def test_a_study_replaces_nothing_and_is_named(
+    parts: dict[str, str],
+    says: str,
+    scored: tuple[Path, Path],
+    unplugged: tuple[dict, str, Path],
+    tmp_path: Path,  # type: ignore[type-arg]
+) -> None:
+    plain, shown, folder = unplugged
+    study(tmp_path / "site", **parts)
+    found, out, err = figures(scored, tmp_path / "site", tmp_path / "run")
+    found.pop("plugins", None)
+    (found.get("studies") or {}).pop("mine", None)
+    assert {key: value for key, value in found.items() if value} == {key: one for key, one in plain.items() if one}
+    lines = [line for line in err.splitlines() if "mine-one 1.0: entry point mine = mine_one:STUDY" in line]
+    assert len(lines) == bool(says)
+    assert says in "".join(lines)
+    assert out.replace(str(tmp_path / "run"), "RUN").startswith(shown.replace(str(folder), "RUN").rstrip()[:200])
+    for table in (folder / "tables").glob("*.csv"):
+        assert (tmp_path / "run" / "tables" / table.name).read_text() == table.read_text(), table.name
+    assert not (tmp_path / "run" / "up.csv").exists()
+
+
+def test_a_broken_study_is_named_by_score_and_report(scored: tuple[Path, Path], tmp_path: Path) -> None:
+    package(tmp_path / "site", "mine-one", "[strobe.studies]\nmine = mine_one:STUDY\n", mine_one="raise OSError('x')\n")
+    _, _, err = figures(scored, tmp_path / "site", tmp_path / "run")
+    assert err.count("mine-one 1.0: entry point mine = mine_one:STUDY of strobe.studies: cannot be loaded") == 1
+    _, err = strobe("report", tmp_path / "run", path=tmp_path / "site")
+    assert err.count("mine-one 1.0: entry point mine = mine_one:STUDY of strobe.studies: cannot be loaded") == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("import os; os._exit(3)", "SystemExit: os._exit(3)"),
+        ("from os import _exit; _exit(0)", "SystemExit: os._exit(0)"),
+    ],
+)
+def test_an_exit_in_an_import_names_the_package(content: str, says: str, tmp_path: Path) -> None:
+    package(tmp_path, "leaver", "[strobe.providers]\nleaver = leaver_one:P\n", leaver_one=content + "\n")
+    _, err = strobe("models", path=tmp_path)
+    assert f"leaver 1.0: entry point leaver = leaver_one:P of strobe.providers: cannot be loaded ({says})" in err
+
+
+def test_ctrl_c_in_an_import_names_the_package(tmp_path: Path) -> None:
+    package(tmp_path, "slow-one", "[strobe.providers]\nslow = slow_one:P\n", slow_one="raise KeyboardInterrupt\n")
+    _, err = strobe("models", path=tmp_path, code=130)
+    assert "strobe: slow-one 1.0: entry point slow = slow_one:P of strobe.providers: interrupted" in err
+
+
+def test_a_damaged_entry_points_file_is_one_line(tmp_path: Path) -> None:
+    for number, points in enumerate(
+        ["\0[bad", "[strobe.providers]\nx = y = z : q\n = \nfoo\n", "no section\nfoo bar\n"]
+    ):
+        package(tmp_path, f"damaged{number}", points)
+    (tmp_path / "damaged0-1.0.dist-info" / "entry_points.txt").write_bytes(b"\xff\xfe\0[")
+    package(tmp_path, "no-facts", "[strobe.providers]\nnofacts = gone_one:P\n")
+    (tmp_path / "no_facts-1.0.dist-info" / "METADATA").write_bytes(b"\xff\xfe\0")
+    package(tmp_path, "sound", "[strobe.providers]\nsound = sound_one:P\n", sound_one="print('PRINTED')\nP = 3\n")
+    out, err = strobe("doctor", "--no-speed", "--json", path=tmp_path)
+    rows = json.loads(out)["plugins"]
+    problems = [row["problem"] for row in rows if row["problem"]]
+    for name in ("damaged0", "damaged1", "no_facts"):
+        assert sum(f"{name}-1.0.dist-info: its entry points cannot be read" in line for line in problems) == 1, name
+    assert any(row["package"] == "sound 1.0" for row in rows)
+    assert "PRINTED" in err
+
+
+def test_an_import_asks_for_no_other_plugin(tmp_path: Path) -> None:
+    """A format that hangs when it is imported hangs neither another format, nor a message, nor the shell."""
+    site = tmp_path / "site"
+    groups = ("import_formats", "export_formats", "providers", "generators")
+    points = "".join(f"[strobe.{group}]\nhang = hang_one:X\n" for group in groups)
+    package(site, "hang-one", points, hang_one="import time\ntime.sleep(1000)\n")
+    source = tmp_path / "frames" / "a"
+    source.mkdir(parents=True)
+    for name in ("0.png", "1.png"):
+        Image.fromarray(np.zeros((8, 8, 3), dtype=np.uint8)).save(source / name)
+    (tmp_path / "labels.csv").write_text("video,label\na,cat\n")
+    begin = ("import", "frames")
+    _, err = strobe(*begin, tmp_path / "frames", tmp_path / "data", path=site, code=2)
+    assert "labels" in err
+    strobe(*begin, "--help", path=site)
+    strobe("import", "nothing", "a", "b", path=site, code=2)
+    strobe("predict", "x", "-m", "no-such-model", "-o", tmp_path / "r", path=site, code=2)
+    strobe("vary", "generator", "x", "y", "--generator", "no-such", path=site, code=2)
+    words = {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), str(ROOT / "src")])}
+    words |= {"_STROBE_COMPLETE": "bash_complete", "COMP_WORDS": "strobe import ", "COMP_CWORD": "2"}
+    done = subprocess.run([sys.executable, "-m", "strobe"], env=words, capture_output=True, text=True, timeout=60)
+    assert "Traceback" not in done.stderr

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from project_files import files
 
 ROOT = Path(__file__).parents[1]
-CLUSTERS = sorted((ROOT / "docs/clusters").glob("*.yaml"))
+CLUSTERS = files("docs/clusters/*.yaml")
 
 
 @pytest.mark.parametrize("path", CLUSTERS, ids=lambda path: path.name)

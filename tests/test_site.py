@@ -9,19 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from project_files import files
+from site_hooks import BESIDE, rehomed
 
 import strobe
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "scripts"))
-
-from site_hooks import BESIDE, rehomed  # noqa: E402 (a script, not a package)
 
 
 def test_every_page_is_in_the_menu_once() -> None:
     settings = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     menu = re.findall(r"([\w/-]+\.md)$", settings.partition("\nnav:")[2], re.MULTILINE)
-    pages = [page.relative_to(ROOT / "docs").as_posix() for page in ROOT.glob("docs/**/*.md")]
+    pages = [page.relative_to(ROOT / "docs").as_posix() for page in files("docs/**/*.md")]
     assert sorted(menu) == sorted([*pages, *BESIDE.values()])
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from project_files import files, project_files
 
 ROOT = Path(__file__).parents[1]
 
@@ -57,8 +58,8 @@ def hits(texts: Iterator[str]) -> list[str]:
     ]
 
 
-PAGES = [*ROOT.glob("*.md"), *(path for path in ROOT.glob("docs/*.md") if path.name != "glossary.md")]
-TEMPLATES = [path for ending in ("*.html", "*.j2") for path in (ROOT / "src").rglob(ending)]
+PAGES = [*files("*.md"), *(path for path in files("docs/*.md") if path.name != "glossary.md")]
+TEMPLATES = [path for ending in ("*.html", "*.j2") for path in files(f"src/**/{ending}")]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
@@ -67,7 +68,7 @@ def test_a_page_is_written_in_plain_words(page: Path) -> None:
 
 
 def test_messages_help_and_docstrings_are_written_in_plain_words() -> None:
-    found = {path.name: hits(strings_of_source(path)) for path in (ROOT / "src").rglob("*.py")}
+    found = {path.name: hits(strings_of_source(path)) for path in files("src/**/*.py")}
     assert {name: phrases for name, phrases in found.items() if phrases} == {}
 
 
@@ -89,7 +90,7 @@ def codespell(*words: str | Path, folder: Path = ROOT) -> str:
 
 
 def test_the_text_of_the_project_is_spelled_correctly() -> None:
-    assert codespell() == ""
+    assert codespell(*(path.relative_to(ROOT) for path in project_files())) == ""
 
 
 def test_a_misspelling_is_found(tmp_path: Path) -> None:

@@ -94,6 +94,7 @@ def test_blocks_change_no_figure(sets_a_video: int, monkeypatch: pytest.MonkeyPa
     assert figures() == whole
 
 
+@pytest.mark.slow
 def test_a_large_table_is_sorted_through_a_file_to_the_same_digest(monkeypatch: pytest.MonkeyPatch) -> None:
     def digests() -> tuple[str, str, int]:
         one = made(500 * WIDTH)

@@ -1,14 +1,18 @@
 """Bad input: one line each, and nothing is lost of the rest."""
 
 import os
+import re
 import wave
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
+from strobe.build.index import read_index
 from strobe.build.options import AnchorOptions
-from strobe.core.errors import StrobeError
+from strobe.core.errors import InvalidFile, StrobeError
 from strobe.store import dataset_folder as folder
 from strobe.workflows.build import build
 from strobe.workflows.options import BuildOptions
@@ -314,3 +318,15 @@ def test_odd_names_stay_inside_the_folder(make_clip: MakeClip, tmp_path: Path) -
     assert len(built.dataset.videos) == 5
     media = {(out / name).resolve() for name in built.dataset.frames.media}
     assert all(path.is_relative_to((out / "media").resolve()) and path.is_file() for path in media)
+
+
+def test_a_gif_whose_images_have_no_delays_is_refused(tmp_path):
+    """FFmpeg shows one image of such a file, so five frames silently became one."""
+    rng = np.random.default_rng(0)
+    first, *rest = [Image.fromarray(rng.integers(0, 255, (32, 32, 3)).astype(np.uint8)) for _ in range(5)]
+    path = tmp_path / "five.gif"
+    first.save(path, save_all=True, append_images=rest, duration=20, disposal=2)
+    assert len(read_index(path)) == 5
+    path.write_bytes(re.sub(rb"\x21\xf9\x04....\x00", b"", path.read_bytes(), flags=re.DOTALL))
+    with pytest.raises(InvalidFile, match="has 5 images without delays, of which FFmpeg shows one; give each image"):
+        read_index(path)

@@ -79,6 +79,7 @@ def test_many_threads_read_a_reference_in_order_and_once(clips: list[Path], tmp_
     source.close()
 
 
+@pytest.mark.slow
 def test_decoded_frames_are_let_go(clips: list[Path]) -> None:
     """PyAV ties a frame to its side data; left to the garbage collector, a video's frames pile up in memory."""
     gc.collect()

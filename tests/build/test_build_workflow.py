@@ -169,7 +169,7 @@ def test_a_decoder_that_crashes_costs_one_video(clips: list[Path], tmp_path: Pat
     script.write_text(CRASHING)
     command = [sys.executable, str(script), str(tmp_path / "out"), *map(str, clips[:3])]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    assert done.stdout.strip() == "two.mkv: the decoder crashed on it|['one', 'three']"
+    assert done.stdout.strip() == "two.mkv: the decoder crashed on this video|['one', 'three']"
 
 
 def test_two_builds_into_one_folder_do_not_meet(clips: list[Path], tmp_path: Path) -> None:
@@ -327,14 +327,14 @@ def test_a_variable_rate_is_that_of_the_timestamps(make_clip: MakeClip, tmp_path
     fps = built.dataset.videos.fps(0)
     assert fps is not None
     assert float(fps) == pytest.approx(47 / (pts[-1] / 1000))
-    assert any("frames per second, its header 30" in note for note in built.notes)
+    assert any("its timestamps give it, its header 30" in note for note in built.notes)
 
 
 def test_a_steady_rate_stays_the_headers(make_clip: MakeClip, tmp_path: Path) -> None:
     for name in ("one.mp4", "one.mkv", "one.ts", "one.avi"):
         built = build([make_clip(name, rate=30)], tmp_path / name, BuildOptions(label=("dog",)))
         assert built.dataset.videos.fps(0) == 30
-        assert not any("frames per second, its header" in note for note in built.notes)
+        assert not any("its timestamps give it, its header" in note for note in built.notes)
 
 
 def test_sets_at_an_end_and_long_sets_are_said(make_clip: MakeClip, tmp_path: Path) -> None:

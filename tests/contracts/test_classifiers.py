@@ -140,10 +140,11 @@ def test_prepared_elsewhere_is_prepared_the_same(model: Classifier, pictures: li
 
 
 def test_has_gradients_down_to_its_pixels_or_says_no_in_one_line(
-    model: Classifier, case: Any, pictures: list[Any]
+    model: Classifier, case: Any, options: LoadOptions, pictures: list[Any]
 ) -> None:
     import torch
 
+    model = load_model(case.model, options.for_gradients()) if case.model == parse(case.model).name else model
     if not MODELS.provider_of(parse(case.model)).gradients:
         with pytest.raises(ModelFailed, match="this model has no gradients") as caught:
             with_gradients(model)

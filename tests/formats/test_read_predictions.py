@@ -62,7 +62,7 @@ def test_scores_in_every_format(tmp_path: Path, ending: str) -> None:
     assert found.answers.model == "net"
     assert found.answers.label.tolist() == [1, 1, 0, 0, 0, -1], "ties go to the lowest class"
     assert found.answers.scored.tolist() == [True] * 5 + [False]
-    assert (found.kind, found.kind_declared, found.source_space, found.n_extra) == ("logits", False, "pets", 0)
+    assert (found.kind, len(found.readings), found.source_space, found.n_extra) == ("logits", 1, "pets", 0)
     want = math.exp(2) / (math.exp(2) + 1 + 1)
     assert found.answers.confidence[0] == pytest.approx(want)
 
@@ -95,14 +95,14 @@ def test_kind_declared_guessed_or_contradicted(tmp_path: Path) -> None:
     path = save(tmp_path / "p.json", even)
     assert read_predictions(path, dataset()).kind == "probabilities"
     logits = read_predictions(path, dataset(), kind="logits")
-    assert (logits.kind, logits.kind_declared) == ("logits", True)
+    assert (logits.kind, logits.readings) == ("logits", ())
     assert logits.answers.confidence[0] != pytest.approx(0.5)
     declared = tmp_path / "d.json"
     declared.write_text(json.dumps({"kind": "probabilities", "predictions": even}))
-    assert read_predictions(declared, dataset()).kind_declared
+    assert read_predictions(declared, dataset()).readings == ()
     table = pa.table({"frame": KEYS, "scores": list(even.values())}).replace_schema_metadata({"kind": "probabilities"})
     pq.write_table(table, tmp_path / "d.parquet")
-    assert read_predictions(tmp_path / "d.parquet", dataset()).kind_declared
+    assert read_predictions(tmp_path / "d.parquet", dataset()).readings == ()
     for kind, content, problem in (
         ("labels", even, "declared as labels, but it holds scores"),
         ("logits", LABELS, "declared as logits, but it holds one class per frame"),

@@ -45,7 +45,7 @@ def xml(width: int, height: int, objects: list[tuple[int, tuple[float, ...]]]) -
         for track, (label, box) in enumerate(objects)
     ]
     size = f"<size><width>{width}</width><height>{height}</height></size>"
-    return f"<annotation><folder>v</folder><filename>f</filename>{size}{''.join(parts)}</annotation>"
+    return f"<annotation>{size}{''.join(parts)}</annotation>"
 
 
 def annotate(root: Path, *, last: int = 11, boxes: Any = None) -> Path:
@@ -55,7 +55,9 @@ def annotate(root: Path, *, last: int = 11, boxes: Any = None) -> Path:
         folder.mkdir(parents=True)
         for index in range(last + 1):
             objects = [(label, (10.0 + index, 20.0, 40.0, 60.0)) for label in CLASSES[video]]
-            (folder / f"{index:06d}.xml").write_text(xml(64, 80, boxes(index, objects) if boxes else objects))
+            text = xml(64, 80, boxes(index, objects) if boxes else objects)
+            named = f"<annotation><folder>{video}</folder><filename>{index:06d}</filename>"
+            (folder / f"{index:06d}.xml").write_text(text.replace("<annotation>", named))
     return root
 
 

@@ -146,6 +146,7 @@ def test_two_forms_of_one_model_need_two_names(tmp_path: Path) -> None:
 
 
 def test_forms_of_one_model_stand_side_by_side(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
     strobe.synthesize(tmp_path / "world", videos=2, k=1, size=32)
     rows = (
         '[[model]]\nmodel = "strobe-world"\n'
@@ -153,15 +154,17 @@ def test_forms_of_one_model_stand_side_by_side(tmp_path: Path) -> None:
         '[[model]]\nmodel = "strobe-world"\nname = "small"\nimage_size = 32\nbatch = 2\n'
     )
     text = listed(tmp_path / "mine.toml", rows)
-    row = {"model": "strobe-world", "name": "ort", "backend": "onnxruntime"}
+    row = {"model": "strobe-world", "name": "torch", "backend": "torch"}
     done = strobe.evaluate(tmp_path / "world", [text, row], tmp_path / "run", device="cpu", report=False)
-    assert sorted(done.scores) == ["half", "ort", "small", "strobe-world"]
+    assert sorted(done.scores) == ["half", "small", "strobe-world", "torch"]
     facts = {name: facts_of(tmp_path / "run", name) for name in done.scores}
     keys = {prediction_key({fact: one[fact] for fact in KEY_FACTS}) for one in facts.values()}
     assert len(keys) == 4, "each form has its own answers"
-    assert len({one["weights"] for one in facts.values()}) == 1, "of the same weights"
+    weights = {name: one["weights"] for name, one in facts.items()}
+    assert weights["half"] == weights["torch"], "the same tensors"
+    assert weights["small"] == weights["strobe-world"], "the same graph and the same file"
     assert facts["half"]["preprocessing"]["precision"] == "bfloat16"
-    assert facts["ort"]["preprocessing"]["backend"] == "onnxruntime"
+    assert facts["strobe-world"]["preprocessing"]["backend"] == "onnxruntime"
     assert facts["small"]["preprocessing"]["size_hw"] == [32, 32]
 
 

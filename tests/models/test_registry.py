@@ -47,6 +47,7 @@ def test_unknown_names_come_with_near_ones(text: str, near: str) -> None:
 
 
 def test_globs() -> None:
+    pytest.importorskip("timm")
     assert available("efficientnet-lite?") == ["efficientnet-lite0", "efficientnet-lite1", "efficientnet-lite2"]
     assert "timm:resnet18.a1_in1k" in available("timm:resnet18.*")
     assert expand(["torchvision:vgg11*", "torchvision:vgg11"]) == ["torchvision:vgg11", "torchvision:vgg11_bn"]
@@ -68,6 +69,7 @@ def test_a_glob_of_files(tmp_path: Path) -> None:
 
 
 def test_the_testbed_names_models_that_exist() -> None:
+    pytest.importorskip("torchvision")
     rows = entries()
     known = set(available())
     named = [row for row in rows if row.model]
@@ -159,6 +161,7 @@ def test_every_provider_has_an_example_that_parses() -> None:
 
 
 def test_one_list_is_behind_the_registry_the_models_shown_and_the_doctor() -> None:
+    pytest.importorskip("torch")
     from strobe.workflows.doctor import examine
     from strobe.workflows.models import providers
 

@@ -16,7 +16,7 @@ from strobe.synthetic.classes import LABEL_SPACE
 from strobe.synthetic.sets import SyntheticOptions, synthetic_dataset
 from strobe.synthetic.world import WorldOptions
 
-CPU = LoadOptions(device="cpu")
+CPU = LoadOptions(device="cpu", backend="torch")
 
 
 def classifier(name: str) -> TorchClassifier:

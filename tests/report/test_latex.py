@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from strobe.cli.main import main
 from strobe.report.latex import LONG, escaped, latex_tables, letters
-from strobe.workflows.report import read_results
+from strobe.store.run_folder import Run
 
 RUNS = Path(__file__).parents[1] / "golden" / "runs"
 
@@ -57,7 +57,7 @@ def test_no_name_is_a_command(text: str) -> None:
 
 @pytest.mark.parametrize("run", ["video-py", "boxes-py", "severity"])
 def test_every_figure_of_the_headline_is_in_the_table(run: str) -> None:
-    results = read_results(RUNS / run)
+    results = Run(RUNS / run).results()
     table = latex_tables(results)
     for name, model in results.models.items():
         (row,) = [line for line in table.splitlines() if line.strip().startswith(escaped(name) + " &")]
@@ -68,7 +68,7 @@ def test_every_figure_of_the_headline_is_in_the_table(run: str) -> None:
 
 
 def test_the_best_of_a_column_is_bold_and_for_a_drop_the_smallest() -> None:
-    rows = [line for line in latex_tables(read_results(RUNS / "severity")).splitlines() if " & " in line]
+    rows = [line for line in latex_tables(Run(RUNS / "severity").results()).splitlines() if " & " in line]
     head, *rest = [[cell.strip() for cell in line.removesuffix("\\\\").split(" & ")] for line in rows]
     for place, name in enumerate(head[1:], start=1):
         values = [float(re.search(r"[\d.]+", row[place].removeprefix("\\textbf{"))[0]) for row in rest]  # type: ignore[index]
@@ -82,7 +82,7 @@ def test_long_tables_break_over_pages(tmp_path: Path) -> None:
     data["models"] = {f"m{place}": first for place in range(LONG + 1)}
     data["comparison"] = []
     (tmp_path / "results.json").write_text(json.dumps(data))
-    table = latex_tables(read_results(tmp_path))
+    table = latex_tables(Run(tmp_path).results())
     assert "\\begin{longtable}" in table
     assert "share a letter" not in table  # no pair was tested
 
@@ -90,7 +90,7 @@ def test_long_tables_break_over_pages(tmp_path: Path) -> None:
 def test_the_command_writes_tables_and_figures_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = RUNS / "boxes-py"
     assert export(run, "latex", tmp_path / "t") == 0
-    assert (tmp_path / "t" / "tables.tex").read_text() == latex_tables(read_results(run))
+    assert (tmp_path / "t" / "tables.tex").read_text() == latex_tables(Run(run).results())
     assert export(run, "figures", tmp_path / "f", "--width", "6.5", "-q") == 0
     assert export(run, "figures", tmp_path / "f", "--width", "6.5", "-q") == 0  # the same bytes, so nothing is refused
     names = {path.stem for path in (tmp_path / "f").glob("*.pdf")}

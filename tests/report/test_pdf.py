@@ -11,7 +11,7 @@ import pytest
 from strobe.cli.main import main
 from strobe.report.brief import next_steps
 from strobe.report.view import View
-from strobe.workflows.report import read_results
+from strobe.store.run_folder import Run
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -75,7 +75,7 @@ def test_a_browser_that_fails_is_named(
 
 
 def test_steps_name_their_reason() -> None:
-    results = read_results(GOLDEN / "runs" / "video-py")
+    results = Run(GOLDEN / "runs" / "video-py").results()
     steps = next_steps(View(results=results))
     assert steps == [
         "Do not choose between these models by robustness: no difference between them is significant.",

@@ -277,6 +277,7 @@ def test_names_go_out_as_csv_and_come_in_again(small, tmp_path):
     written.write_text(str(export_csv(folders.read(small.root), media="none").files["names.csv"]), encoding="utf-8")
     (small.root / "review.sqlite").unlink()
     (small.root / "names.parquet").unlink()
+    (small.root / "digests.json").unlink()
     assert review.import_votes(small.root, written, annotator="x", ask="name")["added"] == 2
     review.export(small.root, ask="name")
     assert folders.read(small.root).names == names

@@ -14,6 +14,7 @@ from strobe.core.builder import DatasetBuilder
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.errors import InvalidFile
 from strobe.core.labels import LabelSpace
+from strobe.core.seals import DIGESTS
 from strobe.core.tables import texts
 from strobe.core.variants import Target, Variant, Variants
 from strobe.store import dataset_folder as folder
@@ -63,6 +64,7 @@ def edit(place: Path, table: str, column: str, row: int, value: object) -> None:
     at = found.column_names.index(column)
     kind = found.schema.field(column).type
     pq.write_table(found.set_column(at, column, pa.array(values, type=kind)), path)
+    (place / DIGESTS).unlink(missing_ok=True)  # so that the damage gets past the digests
 
 
 # -- format 2 ----------------------------------------------------------------------------------------------------

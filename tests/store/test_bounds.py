@@ -72,6 +72,7 @@ def plain_png() -> bytes:
 BOMBS = {b"iCCP": b"x\0\0", b"zTXt": b"x\0\0", b"iTXt": b"x\0\1\0\0\0"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", BOMBS)
 def test_a_png_with_a_compressed_profile_stays_small(kind: bytes, tmp_path: Path) -> None:
     """1.5 MB of PNG took 4.4 GB: FFmpeg unpacked the profile before Pillow's limits were asked."""

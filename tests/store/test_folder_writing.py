@@ -179,6 +179,7 @@ def change(place, mortal):
 """
 
 
+@pytest.mark.slow
 def test_a_dataset_killed_inside_every_rename_is_the_old_or_the_new_and_goes_on(
     tmp_path: Path, killed_at_every_call: Callable[[str], list[Path]]
 ) -> None:

@@ -133,11 +133,11 @@ def test_a_damaged_line_is_reported_and_its_frame_is_asked_again(tmp_path: Path)
     lines = _journal(store).read_bytes().splitlines(keepends=True)
     lines[1] = lines[1][:60] + b"?" + lines[1][61:]
     _journal(store).write_bytes(b"".join(lines))
-    with pytest.raises(InvalidFile, match="line 2 does not match its checksum; run the same predict command"):
+    with pytest.raises(InvalidFile, match="line 2 is damaged; run the same predict command"):
         _store(tmp_path).read()
     done, _ = _store(tmp_path, note=notes.append).stored()
     assert np.flatnonzero(done).tolist() == [2, 4, 7]
-    assert "was damaged (line 2 does not match its checksum)" in notes[0]
+    assert ".journal: line 2 is damaged; the frames are asked again" in notes[0]
     assert np.flatnonzero(_store(tmp_path).read().scored).tolist() == [2, 4, 7]
 
 

@@ -41,6 +41,7 @@ def test_a_column_that_is_there_twice(tmp_path: Path) -> None:
     assert read_parquet(tmp_path / "t.parquet", ["b"])[0].to_pydict() == {"b": [2]}
 
 
+@pytest.mark.slow
 def test_rows_of_nothing(tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     with pq.ParquetWriter(path, pa.schema([("n", pa.int64())]), compression="zstd") as writer:
@@ -62,6 +63,7 @@ def test_text_read_as_a_dictionary_comes_back_as_text(tmp_path: Path) -> None:
     assert found.column("b").to_pylist() == lists
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["dataset", "predictions", "boxes"])
 def test_no_verb_takes_it(what: str, tmp_path: Path) -> None:
     """In a process of its own that may take no more than 4 GiB."""

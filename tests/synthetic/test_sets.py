@@ -64,6 +64,7 @@ def test_boxes_labels_and_masks_agree_on_disk(tmp_path: Path) -> None:
     assert all(0 <= float(row["occlusion"]) <= 1 for row in truth)
 
 
+@pytest.mark.slow
 def test_members_show_enough_of_the_object() -> None:
     options = SyntheticOptions(
         world=WorldOptions(size=48, occluders=2, motion=1.5), videos=24, max_occlusion=0.3, min_in_view=0.8

@@ -43,9 +43,10 @@ from strobe.workflows.train_job import Material
 CPU = LoadOptions(device="cpu")
 
 
-@pytest.fixture(scope="module")
-def shipped() -> tiny.TinyDetector:
-    return tiny.load(ModelName("bundled", "strobe-tiny"), CPU)
+@pytest.fixture(scope="module", params=["auto", "torch"])
+def shipped(request: pytest.FixtureRequest) -> Detector:
+    """The detector in ONNX Runtime and in torch."""
+    return tiny.load(ModelName("bundled", "strobe-tiny"), LoadOptions(device="cpu", backend=request.param))
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +54,7 @@ def frame() -> np.ndarray:
     return World(DETECTION_WORLD).clip(1234, offsets=(0,)).frames[0]
 
 
-def test_it_is_small_and_says_what_it_is(shipped: tiny.TinyDetector) -> None:
+def test_it_is_small_and_says_what_it_is(shipped: Detector) -> None:
     path = Path(tiny.__file__).parent / "data" / "strobe-tiny.safetensors"
     assert path.stat().st_size < 1_000_000
     assert isinstance(shipped, Detector)
@@ -62,7 +63,7 @@ def test_it_is_small_and_says_what_it_is(shipped: tiny.TinyDetector) -> None:
     assert len(shipped.spec.weights) == 64
 
 
-def test_it_finds_what_is_there_alone_and_in_a_batch(shipped: tiny.TinyDetector) -> None:
+def test_it_finds_what_is_there_alone_and_in_a_batch(shipped: Detector) -> None:
     clips = [World(DETECTION_WORLD).clip(seed, offsets=(0,)) for seed in range(500, 512)]
     prepared = [shipped.prepare(clip.frames[0]) for clip in clips]
     together = shipped.forward(prepared)
@@ -86,7 +87,7 @@ def test_it_finds_what_is_there_alone_and_in_a_batch(shipped: tiny.TinyDetector)
 
 @pytest.mark.parametrize(("size_wh", "shift"), [((256, 256), (0, 0)), ((256, 384), (0, 64)), ((300, 256), (22, 0))])
 def test_boxes_come_back_in_pixels_of_the_image(
-    shipped: tiny.TinyDetector, frame: np.ndarray, size_wh: tuple[int, int], shift: tuple[int, int]
+    shipped: Detector, frame: np.ndarray, size_wh: tuple[int, int], shift: tuple[int, int]
 ) -> None:
     """A frame twice the size in the middle of a grey canvas gives the same boxes, twice the size and moved."""
     (plain,) = shipped.forward([shipped.prepare(frame)])
@@ -102,7 +103,7 @@ def test_boxes_come_back_in_pixels_of_the_image(
     assert float(overlap.max()) > 0.6
 
 
-def test_letterboxing_is_exact_to_the_pixel(shipped: tiny.TinyDetector) -> None:
+def test_letterboxing_is_exact_to_the_pixel(shipped: Detector) -> None:
     image = np.zeros((40, 100, 3), np.uint8)
     pixels, placement = shipped.prepare(image)
     assert pixels.shape == (INPUT, INPUT, 3)
@@ -113,7 +114,7 @@ def test_letterboxing_is_exact_to_the_pixel(shipped: tiny.TinyDetector) -> None:
     np.testing.assert_array_equal(shipped.prepare(square)[0], square)
 
 
-def test_an_image_of_nothing_is_an_answer_too(shipped: tiny.TinyDetector) -> None:
+def test_an_image_of_nothing_is_an_answer_too(shipped: Detector) -> None:
     (found,) = shipped.forward([shipped.prepare(np.full((1, 1, 3), 114, np.uint8))])
     assert found.xyxy.shape == (len(found), 4)
     assert (found.score < 0.5).all()

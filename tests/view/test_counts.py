@@ -18,7 +18,6 @@ from strobe.view.filters import Selection, SetFilter
 from strobe.view.index import DatasetIndex
 from strobe.view.library import Library, _outcomes_of, scored_part
 from strobe.view.outcomes import STATUS, computed_outcomes, stored_outcomes
-from strobe.workflows.report import read_results
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 RUNS = {
@@ -50,7 +49,7 @@ def test_golden_datasets_count_as_their_results_do(name: str, tmp_path: Path) ->
     assert ended.value.code == 0
     index = DatasetIndex("x", data, read(data))
     stored = stored_outcomes(run, index.dataset, index.places)
-    results = read_results(run)
+    results = Run(run).results()
     assert set(stored) == set(results.models)
     with (run / "tables/sets.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
@@ -232,7 +231,7 @@ def test_unlabelled_sets_count_as_flicker_does(tmp_path: Path) -> None:
     index = DatasetIndex("x", tmp_path / "data", bare)
     models, problems = _outcomes_of(tmp_path / "run", index)
     assert problems == ()
-    flicker = read_results(tmp_path / "run").flicker
+    flicker = Run(tmp_path / "run").results().flicker
     assert flicker is not None
     for name, one in models.items():
         assert one.counts()["breaks"] == flicker.models[name].flicker.count

@@ -7,15 +7,22 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from made_world import SPACE, answers, make_dataset, make_run
 
 from strobe.core.errors import InvalidFile, InvalidValue
 from strobe.core.locks import writing
+from strobe.core.ports import Silent
+from strobe.formats.bring import bring
+from strobe.models.requested import RequestedModel
 from strobe.store.dataset_folder import read
+from strobe.store.run_folder import Run
 from strobe.view.finding import find_places, lock_state
 from strobe.view.tags import TAGS, add_rows, notes_of, read_tags, tags_csv, tags_of
+from strobe.workflows.score import ScoreRunOptions
 
 SLOW = """
 import time
@@ -118,9 +125,45 @@ def test_a_stopped_run_and_one_that_is_not_scored(world, view_server):
 def test_old_results_are_not_shown_as_current(world, view_server):
     server = view_server(world)
     assert state_of(server.client("Ann"))["state"] == "scored"
+    path = next((world / "run/external").iterdir())
+    held = path.stat()
     newer = time.time_ns() + 10**9
-    os.utime(next((world / "run/external").iterdir()), ns=(newer, newer))
-    assert state_of(server.client("Ann"))["state"] == "predicted"
+    os.utime(path, ns=(newer, newer))
+    assert state_of(server.client("Ann"))["state"] == "scored", "the content decides, not the time"
+    other = next(one for one in (world / "run/external").iterdir() if one != path)
+    path.write_bytes(other.read_bytes())
+    os.utime(path, ns=(held.st_atime_ns, held.st_mtime_ns - 10**12))
+    assert state_of(server.client("Ann"))["state"] != "scored"
+
+
+def test_new_predictions_that_are_dated_back_are_counted(world, command):
+    """With three models' files dated back, the viewer showed the sets of the earlier score."""
+    run = world / "run"
+    before = counts_of(command, world)
+    dataset = read(world / "data")
+    wrong = answers(dataset, n_models=1)[0]
+    wrong = replace(wrong, scores=-wrong.scores, label=np.asarray(wrong.scores).argmin(axis=1).astype(np.int32))
+    with Run(run).stage() as stage:
+        bring(
+            dataset,
+            Run(run),
+            [RequestedModel("net:0", "answers", answers=wrong)],
+            ScoreRunOptions(),
+            Silent(),
+            stage=stage,
+        )
+        Run(run).record(dataset, path=world / "data", changes={}, stage=stage)
+    for path in (run / "external").iterdir():
+        os.utime(path, ns=(0, 0))
+    after = counts_of(command, world)
+    assert after["net:0"]["holds"] < before["net:0"]["holds"]
+    assert after["net:1"] == before["net:1"]
+
+
+def counts_of(command, world):
+    code, out, _ = command("view", world / "run", "--json")
+    assert code == 0
+    return {row["model"]: row["sets"] for row in json.loads(out)["runs"][0]["models"]}
 
 
 def test_damaged_runs_are_named_and_others_are_shown(world, view_server):
@@ -135,7 +178,13 @@ def test_damaged_runs_are_named_and_others_are_shown(world, view_server):
     assert runs["broken"]["models"] == []
     found = ann.get("/api/sets", params={"data": server.data, "facets": 1})
     assert found.status_code == 200
-    assert "net:0" in found.json()["models"]
+    counts = found.json()["facets"]["m"]
+    assert counts["torn/net:0"] == counts["run/net:0"], "the table is optional: the predictions give the same outcomes"
+    assert "sets.parquet: damaged" in runs_of(ann)["torn"]["problem"]
+
+
+def runs_of(client):
+    return {one["name"]: one for one in client.get("/api/runs").json()["runs"]}
 
 
 def test_a_moved_dataset_is_found_by_its_frames(world, view_server):
@@ -273,3 +322,27 @@ def test_two_runs_of_one_model_are_compared(world, view_server):
     (change,) = found["changes"]
     assert (change["held"], change["broken"]) == (0, 0)
     assert sorted(found["rows"]) == ["later/net:0", "run/net:0"]
+
+
+def test_a_whole_tag_without_a_line_end_is_kept(tmp_path):
+    """An editor that leaves out the last line end: the row was shown, and then deleted by the next tag."""
+    add_rows(tmp_path, ["one"], who="Ann", act="tag", text="hard")
+    path = tmp_path / TAGS
+    path.write_text(path.read_text().rstrip("\n"))
+    assert tags_of(read_tags(tmp_path)) == {"one": {"hard": None}}
+    add_rows(tmp_path, ["two"], who="Ann", act="tag", text="easy")
+    assert tags_of(read_tags(tmp_path)) == {"one": {"hard": None}, "two": {"easy": None}}
+    with path.open("a") as file:  # a killed process leaves a part of a row
+        file.write('{"at": "2026')
+    add_rows(tmp_path, ["three"], who="Ann", act="tag", text="odd")
+    assert set(tags_of(read_tags(tmp_path))) == {"one", "two", "three"}
+
+
+def test_the_list_has_the_note_about_damaged_results(world, command):
+    path = world / "run/results.json"
+    path.write_text(path.read_text().replace("0.", "0.1", 1))
+    code, out, _ = command("view", world / "run", "--list")
+    assert code == 0
+    assert "results.json: damaged: its content does not match its digest in digests.json; run strobe score again" in out
+    note = json.loads(command("view", world / "run", "--json")[1])["runs"][0]["note"]
+    assert note in out

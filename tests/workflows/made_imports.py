@@ -26,7 +26,7 @@ def xml(objects: list[tuple[str, int, tuple[int, int, int, int]]]) -> str:
         for name, track, box in objects
     )
     return (
-        "<annotation><folder>v</folder><filename>f</filename><source><database>ILSVRC_2015</database></source>"
+        "<annotation><source><database>ILSVRC_2015</database></source>"
         f"<size><width>64</width><height>48</height></size>{body}</annotation>"
     )
 

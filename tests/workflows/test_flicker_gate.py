@@ -13,9 +13,10 @@ import strobe
 from strobe.core.answers import ClassAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError
-from strobe.core.files import read_json, write_json
+from strobe.core.files import write_json
 from strobe.core.ports import Silent
 from strobe.core.tables import Labels
+from strobe.store.run_folder import Run
 from strobe.workflows.score import ScoreRunOptions, score_dataset
 
 Called = Callable[..., tuple[int, str, str]]
@@ -47,7 +48,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     cases = {"old": range(10), "same": range(11), "worse": range(40), "better": range(0)}
     for day, (name, sets) in enumerate(cases.items(), start=1):
         strobe.evaluate(folder / "data", flickering(data, list(sets)), folder / name, report=False)
-        about = read_json(folder / name / "run.json")
+        about = Run(folder / name).about()
         write_json(folder / name / "run.json", about | {"at": f"2026-03-0{day}T10:00:00+00:00"})
     part, names = flickering(data, list(range(10)), missing=5), data.info.label_space.names
     said = {str(data.frames.key[row]): names[part.label[row]] for row in np.flatnonzero(part.scored).tolist()}

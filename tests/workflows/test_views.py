@@ -23,7 +23,7 @@ from strobe.engine.prediction import PredictOptions
 from strobe.engine.views import Crops
 from strobe.engine.worker import DecodeOptions
 from strobe.engine.worker_specs import SpecWorker, worker_spec
-from strobe.models.detectors.torch_detector import TorchDetector
+from strobe.models.detectors.tiny import GraphDetector
 from strobe.models.options import LoadOptions
 from strobe.models.registry import load_model
 from strobe.store import dataset_folder as folder
@@ -63,13 +63,13 @@ def classes(dataset: Dataset, run: Path, name: str) -> ClassAnswers:
 def forwards(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many frames each forward of a detector got."""
     seen: list[int] = []
-    whole = TorchDetector.forward
+    whole = GraphDetector.forward
 
-    def counted(self: TorchDetector, prepared: Sequence[Any]) -> Any:
+    def counted(self: GraphDetector, prepared: Sequence[Any]) -> Any:
         seen.append(len(prepared))
         return whole(self, prepared)
 
-    monkeypatch.setattr(TorchDetector, "forward", counted)
+    monkeypatch.setattr(GraphDetector, "forward", counted)
     return seen
 
 

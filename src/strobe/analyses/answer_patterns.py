@@ -16,6 +16,7 @@ from strobe.core.answers import BoxAnswers, ClassAnswers, State
 from strobe.core.arrays import Bools, blocks
 from strobe.core.codec import LEFT_OUT, Count, Share
 from strobe.core.errors import printable
+from strobe.core.readings import is_reading
 from strobe.metrics.paired import LEVEL, sign_flip
 
 ENOUGH_VIDEOS, LITTLE = 20, 0.25
@@ -223,5 +224,5 @@ def note_lines(models: Mapping[str, Any]) -> list[str]:
     lines = []
     for name, one in models.items():
         own = one.answers.sentences() if one.answers is not None else []
-        lines += [f"{printable(name)}: {note}" if note in own else note for note in one.notes or ()]
+        lines += [f"{printable(name)}: {note}" if note in own or is_reading(note) else note for note in one.notes or ()]
     return list(dict.fromkeys(lines))

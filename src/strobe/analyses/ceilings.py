@@ -1,6 +1,5 @@
 """The classes that a model answers in, and the best result that they allow on a dataset."""
 
-import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +9,7 @@ import numpy as np
 from strobe.core.codec import Count, Share
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, expect
+from strobe.core.files import json_of
 from strobe.core.labels import LabelSpace, space
 from strobe.core.projections import projection_between, shipped_between
 
@@ -149,7 +149,7 @@ class Ceilings:
 def _names(kept: str) -> list[str]:
     """Return the list of classes that a file of predictions records as JSON; raise InvalidValue if it is not a list."""
     try:
-        names = json.loads(kept)
+        names = json_of(kept)
     except ValueError:
         names = None
     listed = isinstance(names, list) and all(isinstance(one, str) for one in names)

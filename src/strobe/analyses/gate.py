@@ -266,7 +266,7 @@ def check(
     sentence = _sentence(limit, figure, verdict, within=within)
     caught, alarms = None, None
     if verdict != "cannot tell":
-        caught, alarms = _power(limit, spread or spread_of(figure), ENDS[fail_on])
+        caught, alarms = _power(limit, figure, spread, ENDS[fail_on])
         sentence += f"; {_power_words(limit, caught, alarms)}"
     elif figure.value is not None:
         sentence += "; detectable: nothing"
@@ -292,20 +292,25 @@ def spread_of(figure: Estimate) -> LossSpread:
     return PlainSpread(error=half / Z)
 
 
-def _power(limit: Limit, spread: LossSpread, ends: int) -> tuple[float | None, float | None]:
+def _power(limit: Limit, figure: Estimate, spread: LossSpread | None, ends: int) -> tuple[float | None, float | None]:
     """Return the true figure at which the rule fails with 80 % power, and how often it fails equally good models."""
-    at, sign = limit.value / 100, -1.0 if limit.kind == "min" else 1.0
+    at, sign, z = limit.value / 100, -1.0 if limit.kind == "min" else 1.0, Z
+    if spread is None:
+        spread = spread_of(figure)
+    elif figure.value is not None and figure.low is not None and figure.high is not None:
+        half = figure.value - figure.low if ends > 0 else figure.high - figure.value
+        z = max(Z, half / max(spread.at(figure.value), 1e-9))
     lowest = 0.0 if limit.kind == "max_loss" and at >= 0 else -1.0 if limit.is_difference else 0.0
-    caught = detectable(spread, limit=at, ends=ends, sign=sign, within=(lowest, 1.0))
+    caught = detectable(spread, limit=at, ends=ends, sign=sign, within=(lowest, 1.0), z=z)
     is_loss = limit.kind == "max_loss" and at >= 0
-    return caught, fails(spread, 0.0, limit=at, ends=ends) if is_loss else None
+    return caught, fails(spread, 0.0, limit=at, ends=ends, z=z) if is_loss else None
 
 
 def _power_words(limit: Limit, caught: float | None, alarms: float | None) -> str:
     """Return a sentence on the smallest breach that the data could have detected.
 
     >>> _power_words(Limit(kind="max_loss", measure="acc_pmk", value=1.0), 0.0371, 0.231)
-    'detectable: a loss of 3.7 points (80 % power), equal models fail in 23 % of cases'
+    'detectable: a loss of 3.7 points (80 % power), equal models fail in about 23 % of cases'
     >>> _power_words(Limit(kind="min", measure="acc_pmk", value=50.0), 0.441, None)
     'detectable: 44.1 % or less (80 % power)'
     """
@@ -317,17 +322,17 @@ def _power_words(limit: Limit, caught: float | None, alarms: float | None) -> st
         return f"detectable: {number} {unit} or {'less' if limit.kind == 'min' else 'more'} (80 % power)"
     what = "growth" if limit.measure in _GROWING else "loss"
     found = f"detectable: a {what} of {number} points (80 % power)" if caught > 0 else f"detectable: any {what}"
-    return found if alarms is None else f"{found}, equal models fail in {_per_cent(alarms)} of cases"
+    return found if alarms is None else f"{found}, equal models fail in {_about(alarms)} of cases"
 
 
-def _per_cent(share: float) -> str:
-    """Return a rounded share in words.
+def _about(share: float) -> str:
+    """Return an estimated share in words.
 
-    >>> _per_cent(0.231), _per_cent(0.0), _per_cent(0.999)
-    ('23 %', 'less than 1 %', 'more than 99 %')
+    >>> _about(0.231), _about(0.0), _about(0.999)
+    ('about 23 %', 'less than 1 %', 'more than 99 %')
     """
     if 0.005 <= share <= 0.995:
-        return f"{100 * share:.0f} %"
+        return f"about {100 * share:.0f} %"
     return "less than 1 %" if share < 0.5 else "more than 99 %"
 
 

@@ -17,6 +17,7 @@ from strobe.core.arrays import Ints
 from strobe.core.codec import LEFT_OUT, Count, Rule, json_schema
 from strobe.core.dataset import Dataset
 from strobe.core.estimate import Missing
+from strobe.core.readings import readings_of_videos
 from strobe.core.records import Unreviewed
 from strobe.studies.noise.records import NoiseScore
 from strobe.studies.people.records import DrawnResults, PeopleResults
@@ -158,13 +159,15 @@ class DatasetFacts:
     sets_without_votes: Count | None = field(default=None, metadata=LEFT_OUT)
     kept_without_votes: Count | None = field(default=None, metadata=LEFT_OUT)
     labels: LabelSample | None = field(default=None, metadata=LEFT_OUT)
+    readings: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
+    """Guesses with which the dataset was read (`strobe.core.readings`)."""
 
     def cautions(self) -> tuple[str, ...]:
         """Cautions about the figures; empty if every set was scored and reviewed."""
         left_out: dict[str, Any] = {name: getattr(self, name) or 0 for name in LEFT_OUT_COUNTS}
         if self.labels is None:
-            return Cohort(n_sets=self.n_sets, **left_out).cautions()
-        others = Cohort(n_sets=self.n_sets, **left_out | {"unlabelled_sets": 0}).cautions()
+            return *Cohort(n_sets=self.n_sets, **left_out).cautions(), *(self.readings or ())
+        others = *Cohort(n_sets=self.n_sets, **left_out | {"unlabelled_sets": 0}).cautions(), *(self.readings or ())
         part = f"figures other than acc_orig, acc_pmk, drop and their curve are of these {self.labels.named:,} sets"
         return self.labels.sentence(), *([part] if self.labels.design == "planned" else []), *others
 
@@ -189,6 +192,7 @@ def dataset_facts(dataset: Dataset, *, k: int | None = None, needs_labels: bool 
         reviewed=info.reviewed,
         combine=None if dataset.variants is None else info.combine,
         kinds=None if kinds == {"video"} else tuple(sorted(kinds)),
+        readings=readings_of_videos(info.provenance.get("notes", ())) or None,
         **{name: getattr(cohort, name) or None for name in LEFT_OUT_COUNTS},
     )
 
@@ -220,8 +224,9 @@ class Results:
     pairs. `people` is present if people named images; there may then be no model. `preserved` is present if findings
     were named by people or judged by models. `strobe` is the version that wrote the file, if it was installed.
     `trainings` is present if models are called NAME~SEED. `flicker` is present if some sets have no label; if no set
-    has a label, there may be no model. `studies` holds, by
-    name, the records of studies without a key of their own, such as those of installed packages.
+    has a label, there may be no model. `studies` holds, by name, the records of studies without a key of their own,
+    such as those of annexes and installed packages. `plugins` has the package and version of every study of an
+    installed package that added to these results, by the study's name.
     """
 
     schema: Literal[1] = SCHEMA
@@ -242,6 +247,7 @@ class Results:
     trainings: tuple[Trainings, ...] | None = field(default=None, metadata=LEFT_OUT)
     flicker: FlickerResults | None = field(default=None, metadata=LEFT_OUT)
     studies: Mapping[str, Any] | None = field(default=None, metadata=LEFT_OUT)
+    plugins: Mapping[str, str] | None = field(default=None, metadata=LEFT_OUT)
 
     @property
     def noise(self) -> dict[str, NoiseScore]:

@@ -77,7 +77,7 @@ def answers_of(
         allow_missing=options.allow_missing,
         ignore_extra=options.ignore_extra,
     )
-    facts = {"kind": matched.kind, "space": matched.source_space, **out_of_reach(dataset, matched.childless)}
+    facts = {**matched.facts(), **out_of_reach(dataset, matched.childless)}
     return InMemoryModel(name=name or "model", task=Task.CLASSIFICATION, answers=matched.answers, facts=facts)
 
 

@@ -6,6 +6,7 @@ last resort at the start of the file.
 """
 
 import bisect
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -18,6 +19,7 @@ from strobe.build.index import Key, VideoIndex, check_size, decode_all, open_ind
 from strobe.build.options import Limits
 from strobe.core.errors import expect
 from strobe.core.ports import Image
+from strobe.core.readings import read_as
 from strobe.core.records import PictType
 from strobe.core.tables import NO_PTS
 
@@ -43,7 +45,7 @@ class Reader:
 
     `decoded` counts frames from the decoder. `missing` holds wanted positions that no attempt could decode (damaged).
     `mistrusted` becomes True if frames appear that the index does not have. The caller must then index by decoding and
-    start again.
+    start again. `readings` state how the shape of the frames was read.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class Reader:
         self.index = index
         self.decoded = 0
         self.missing: set[int] = set()
+        self.readings: dict[str, None] = {}
         self.mistrusted = False
         self._limits = limits or Limits()
         self._container, self._stream = opened or open_video(index.path, self._limits)
@@ -242,13 +245,18 @@ class Reader:
     def _image(self, frame: Any) -> Image:
         image = rgb_of(frame)
         height, width = image.shape[:2]
-        size = square_size(width, height, self._sar)
+        size, matrix = square_size(width, height, self._sar), _display_matrix(frame)
         if size != (width, height):
+            shape = f"{width}×{height} pixels become {size[0]}×{size[1]}"
+            self.readings[read_as("pixel aspect", f"{float(self._sar):.4g}", f"the file states it, so {shape}")] = None
             check_size(self.index.path, *size, self._limits)
             from PIL import Image as Pillow
 
             image = np.asarray(Pillow.fromarray(image).resize(size, Pillow.Resampling.BICUBIC))
-        return upright(image, _display_matrix(frame))
+        if matrix is not None and (turned := _turned(matrix)) != (near := 90 * round(turned / 90)):
+            told = f"the file states {turned:.3g}°, and strobe turns by multiples of 90° only"
+            self.readings[read_as("rotation", f"{near}°", told)] = None
+        return upright(image, matrix)
 
 
 def rgb_of(frame: Any) -> Image:
@@ -291,6 +299,11 @@ def upright(image: Image, matrix: tuple[int, ...] | None) -> Image:
     image = image[:, ::-1] if flip_x else image
     image = image[::-1] if flip_y else image
     return np.ascontiguousarray(image)
+
+
+def _turned(matrix: tuple[int, ...]) -> float:
+    """Return the clockwise angle of a display matrix in degrees, to a tenth of a degree."""
+    return round(math.degrees(math.atan2(matrix[1], matrix[0])), 1)
 
 
 def _display_matrix(frame: Any) -> tuple[int, ...] | None:

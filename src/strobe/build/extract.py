@@ -277,6 +277,7 @@ def _extract(job: ExtractJob, reader: Reader, sha256: str, digest: str, say: Pro
             if hinting:
                 hinting.add(decoded)
         frames = storing.finish()
+        notes += reader.readings
         if reader.missing:
             notes.append(f"{len(reader.missing)} damaged frame(s) left out, first {min(reader.missing)}")
     there = {row.index for row in frames}

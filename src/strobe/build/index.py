@@ -18,6 +18,7 @@ from strobe.build.options import Limits
 from strobe.build.webp import AnimatedWebP, canvas_of, is_webp
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.late import require
+from strobe.core.readings import read_as
 from strobe.core.tables import NO_PTS
 
 _SEEKABLE = ("mov", "matroska", "webm", "flv", "mpegts")
@@ -28,6 +29,9 @@ _SEQUENTIAL = (
     "yuv4mpegpipe", "gif",
 )  # fmt: skip
 """Demuxers whose files are decoded from the start: timestamps are missing or wrong, or seeking gives wrong pixels."""
+
+_RAW = ("h264", "hevc", "m4v", "mjpeg", "mpegvideo", "obu")
+"""Demuxers of streams without a container. They invent timestamps at 25 frames per second."""
 
 _AUDIO = ("wav", "mp3", "flac", "aac")
 """Audio formats. They are opened only to report that the file has sound and no image."""
@@ -215,6 +219,9 @@ def open_indexed(path: Path, limits: Limits, *, by_decoding: bool = False) -> tu
         if len(pts) == 0:
             hint = f"the codec is {printable(stream.codec_context.name)}; re-encode it, for example to H.264"
             raise InvalidFile(path, "has no frame that FFmpeg can decode", hint=hint)
+        if len(pts) == 1 < declared and container.format.name == "gif":
+            hint = "give each image a delay, for example with gifsicle --delay=10"
+            raise InvalidFile(path, f"has {declared} images without delays, of which FFmpeg shows one", hint=hint)
         if declared and declared != len(pts):
             notes.append(f"the header gives {declared} frames, but the file has {len(pts)}")
         elif not declared:
@@ -222,9 +229,16 @@ def open_indexed(path: Path, limits: Limits, *, by_decoding: bool = False) -> tu
         if len(keys) == 1 and len(pts) > 250:
             notes.append("the whole video has one key frame, so every read decodes from the start")
         _check_duration(path, pts, Fraction(stream.time_base or 0), limits)
-        fps, odd = _fps(stream, pts)
-        notes += odd
         context = stream.codec_context
+        if container.format.name in _RAW:
+            pts = np.full(len(pts), NO_PTS, dtype=np.int64)
+            fps = Fraction(context.framerate or 0) or None
+            rate = f"{float(fps):.4g} frames per second" if fps else "unknown"
+            why = "its codec states it" if fps else "its codec does not state it"
+            odd = [read_as("frame rate", rate, f"the file is a raw stream, and {why}")]
+        else:
+            fps, odd = _fps(stream, pts)
+        notes += odd
         index = VideoIndex(
             path=path,
             container=container.format.name,
@@ -280,9 +294,8 @@ def _fps(stream: Any, pts: NDArray[np.int64]) -> tuple[Fraction | None, list[str
         abs(seconds - (len(known) - 1) / header_fps) <= 1 / header_fps or abs(seen / header_fps - 1) <= Fraction(1, 100)
     ):
         return header_fps, []
-    return seen, [
-        f"its timestamps give {float(seen):.4g} frames per second, its header {float(header_fps):.4g}"
-    ] if header_fps else []
+    rates = f"its timestamps give it, its header {float(header_fps):.4g}"
+    return seen, [read_as("frame rate", f"{float(seen):.4g} frames per second", rates)] if header_fps else []
 
 
 def _too_many(path: Path, limits: Limits) -> InvalidFile:

@@ -17,6 +17,7 @@ from strobe.cli.common import (
     subset_option,
 )
 from strobe.core.errors import printable
+from strobe.core.files import below
 
 if TYPE_CHECKING:
     from strobe.analyses.gate import Limit
@@ -172,7 +173,7 @@ def command(
     if new is None:
         raise click.UsageError("Missing argument 'NEW': the run to judge. Only --plan works without a run")
     outcome = gate(new, request, bar)
-    place = out or new / "gate"
+    place = out or below(new, "gate")
     write_gate(outcome, place)
     if as_json:
         print_json(outcome)

@@ -44,7 +44,7 @@ class _Formats(click.Group):
     """A group whose commands are the import formats. It reports an unknown command as a format."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (click's signature)
-        return list(IMPORT_FORMATS.lines())
+        return list(IMPORT_FORMATS)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 (click's signature)
         warn_of(IMPORT_FORMATS)
@@ -52,7 +52,7 @@ class _Formats(click.Group):
             formatter.write_dl(list(IMPORT_FORMATS.lines().items()))
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        found = [CompletionItem(name, help=line) for name, line in IMPORT_FORMATS.lines().items()]
+        found = [CompletionItem(name, help=IMPORT_FORMATS.line(name)) for name in IMPORT_FORMATS]
         return [one for one in found if one.value.startswith(incomplete)] + click.Command.shell_complete(
             self, ctx, incomplete
         )
@@ -103,7 +103,7 @@ def _command(name: str, form: "ImportFormat") -> click.Command:
     say = click.command(
         name,
         cls=Once,
-        short_help=IMPORT_FORMATS.lines()[name],
+        short_help=IMPORT_FORMATS.line(name),
         help=inspect.cleandoc(form.about),
         epilog=f"Example: strobe import {name} {form.example}",
     )

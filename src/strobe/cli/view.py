@@ -78,8 +78,9 @@ def _print(found: dict[str, Any]) -> None:
             sets = row["sets"]
             counts = "no sets" if sets is None else ", ".join(f"{n} {_WORDS[name]}" for name, n in sets.items() if n)
             click.echo(f"  {printable(row['model'])}: {counts}")
-        if run["problem"]:
-            click.echo(f"  {run['problem']}")
+        for line in (run.get("note"), run["problem"]):
+            if line:
+                click.echo(f"  {line}")
     for one in found["datasets"]:
         if not one["runs"]:
             click.echo(f"{one['name']}: a dataset without a run")

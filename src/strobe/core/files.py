@@ -16,7 +16,8 @@ import re
 import stat
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator
+import tomllib
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePath
 from typing import Any
@@ -41,6 +42,9 @@ STAGING = ".staging-"
 _USUAL = ".strobe.tmp"
 LEFT_BEHIND = re.compile(r"\..+\.([a-z0-9_]{8}|strobe)\.tmp")
 """Name pattern of the temporary files that `replacing` writes next to their targets."""
+
+MOST_JSON = 2**32
+"""The size of the largest JSON file in bytes."""
 
 _UMASK = threading.Lock()  # os.umask can only be read by setting it, which affects the whole process
 
@@ -232,18 +236,44 @@ def reading(path: Path, *, hint: str | None = None) -> Iterator[None]:
         raise StrobeError(f"cannot read {printable(path)}: {error.strerror}") from error
 
 
-def read_json(path: Path, *, hint: str | None = None) -> Any:
+Pairs = Callable[[list[tuple[str, Any]]], Any]
+
+
+def json_of(text: str | bytes, *, pairs: Pairs | None = None) -> Any:
+    """Return the JSON value of a text. Every fault is a ValueError, also a nesting that is too deep.
+
+    `pairs` makes each object from its keys and values.
+
+    >>> json_of("[" * 200_000)
+    Traceback (most recent call last):
+    ValueError: nested too deep
+    """
+    try:
+        return json.loads(text, object_pairs_hook=pairs)
+    except RecursionError as error:
+        raise ValueError("nested too deep") from error
+
+
+def toml_of(text: str) -> dict[str, Any]:
+    """Return the content of a TOML text. Every fault is a ValueError, also a nesting that is too deep."""
+    try:
+        return tomllib.loads(text)
+    except RecursionError as error:
+        raise ValueError("nested too deep") from error
+
+
+def read_json(path: Path, *, hint: str | None = None, pairs: Pairs | None = None) -> Any:
     """Return the file's JSON, or raise a one-line InvalidFile with the position of the error."""
     with reading(path, hint=hint):
+        if path.is_file() and path.stat().st_size > MOST_JSON:
+            raise InvalidFile(path, f"larger than {MOST_JSON >> 30} GiB, too large for JSON", hint=hint)
         text = path.read_text(encoding="utf-8")
     try:
-        return json.loads(text)
+        return json_of(text, pairs=pairs)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         raise InvalidFile(path, f"not JSON ({error.msg})", where=where, hint=hint or "is it truncated?") from error
-    except RecursionError as error:
-        raise InvalidFile(path, "JSON nested too deep", hint=hint) from error
-    except ValueError as error:  # a number with thousands of digits
+    except ValueError as error:  # a number with thousands of digits, or nested too deep
         raise InvalidFile(path, f"not JSON ({printable(error, limit=80)})", hint=hint) from error
 
 
@@ -255,9 +285,19 @@ def sha256_of_file(path: Path) -> str:
 
 WRITTEN = (
     *("media", "masks", "generator", "predictions", "external", "frames", "tables", "figures", "data", "images", "val"),
-    *(".committed", ".build", ".simulate", ".attack", ".generator", ".detector", "metadata", "test", "report"),
+    *(".committed", ".build", ".simulate", ".attack", ".generator", ".detector", "metadata", "test", "report", "gate"),
 )
 """The folders inside a folder that commands write to."""
+
+
+def below(folder: Path, name: str) -> Path:
+    """Return a folder to write to inside a folder that the user gave. A link that leads out of it is refused.
+
+    Raises KeyError if the name is not in the list of such folders, so that every check knows it.
+    """
+    if PurePath(name).parts[0] not in WRITTEN:
+        raise KeyError(f"{name} is not in strobe.core.files.WRITTEN")
+    return inside(folder, name)
 
 
 def inside(folder: Path, name: str | PurePath, *, replaced: bool = False) -> Path:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from strobe.core.class_names import class_key
 from strobe.core.codec import decode, encode
 from strobe.core.errors import InvalidValue, UnknownName, expect, printable
+from strobe.core.files import json_of
 
 Floats = NDArray[np.floating[Any]]
 
@@ -66,28 +67,42 @@ class LabelSpace:
         return cls(name=name, ids=tuple(names), names=tuple(names))
 
     def __contains__(self, label: object) -> bool:
-        return isinstance(label, str) and _found(self, label) is not None
+        return isinstance(label, str) and bool(self.matches(label))
+
+    def matches(self, label: str) -> tuple[int, ...]:
+        """Return the indices of all classes with this id, name or synonym.
+
+        An id comes before a name, and an exact name before a name that differs in case, spaces or underscores.
+
+        >>> space("ilsvrc-2012").matches("crane"), space("ilsvrc-2012").matches("n02012849")
+        ((134, 517), (134,))
+        """
+        exact = _lookup(self).get(label)
+        return exact if exact is not None else _spelled(self).get(class_key(label), ())
 
     def index(self, label: str) -> int:
         """Return the index of a class.
 
         Args:
-            label: The id, name or synonym of the class. Case, spaces and underscores are ignored if the match is
-                still unique.
+            label: The id, name or synonym of the class. Case, spaces and underscores are ignored if no class
+                matches exactly.
 
         Raises:
             UnknownName: No class matches. The message lists similar names.
+            InvalidValue: Several classes match. The message lists their ids.
 
         >>> LabelSpace.of_names("pandas", ["giant panda", "red panda"]).index("red_panda")
         1
         >>> space("coco-80").index("motorbike") == space("coco-80").index("motorcycle")
         True
         """
-        place = _found(self, label)
-        if place is None:
+        places = self.matches(label)
+        if not places:
             hint = f"its classes: {printable(', '.join(self.names), limit=400)}" if len(self) <= _FEW else None
             raise UnknownName(f"class of {self.name}", label, _lookup(self), hint=hint)
-        return place
+        if len(places) > 1:
+            raise InvalidValue(f"{several_classes(self, label, places)}; use the id")
+        return places[0]
 
     @property
     def digest(self) -> str:
@@ -105,26 +120,29 @@ class LabelSpace:
         return decode(cls, data, where="label_space")
 
 
-@cache
-def _lookup(label_space: LabelSpace) -> dict[str, int]:
-    by_name = {name: place for place, name in reversed(list(enumerate(label_space.names)))}
-    return by_name | {label_id: place for place, label_id in enumerate(label_space.ids)}
+def several_classes(label_space: LabelSpace, name: str, places: Sequence[int]) -> str:
+    """Return the reason to refuse a name of several classes, with the id and the number of each class."""
+    ids = " and ".join(f"{printable(label_space.ids[place])} (class {place})" for place in places)
+    return f"{printable(name)!r} names {len(places)} classes of {printable(label_space.name)}: {ids}"
 
 
 @cache
-def _spelled(label_space: LabelSpace) -> dict[str, int | None]:
-    """Return each class index by normalised name; None for a name that matches two classes."""
-    out: dict[str, int | None] = {}
-    for name, place in _lookup(label_space).items():
+def _lookup(label_space: LabelSpace) -> dict[str, tuple[int, ...]]:
+    by_name: dict[str, tuple[int, ...]] = {}
+    for place, name in enumerate(label_space.names):
+        by_name[name] = (*by_name.get(name, ()), place)
+    return by_name | {label_id: (place,) for place, label_id in enumerate(label_space.ids)}
+
+
+@cache
+def _spelled(label_space: LabelSpace) -> dict[str, tuple[int, ...]]:
+    """Return the class indices of each normalised name."""
+    out: dict[str, tuple[int, ...]] = {}
+    for name, places in _lookup(label_space).items():
         key = class_key(name)
-        out[key] = place if out.get(key, place) == place else None
+        out[key] = tuple(sorted({*out.get(key, ()), *places}))
     out.pop("", None)
     return out
-
-
-def _found(label_space: LabelSpace, label: str) -> int | None:
-    place = _lookup(label_space).get(label)
-    return _spelled(label_space).get(class_key(label)) if place is None else place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -434,6 +452,6 @@ def _shipped(name: str) -> Any:
     files = {}
     for entry in sorted(folder.iterdir(), key=lambda item: item.name):
         if entry.name.endswith(".json"):
-            content = json.loads(entry.read_text(encoding="utf-8"))
+            content = json_of(entry.read_text(encoding="utf-8"))
             files[content["name"]] = content["classes"] if name == "spaces" else content
     return files

@@ -9,10 +9,12 @@ if all names are listed.
 import importlib
 import os
 import re
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout, suppress
 from functools import cached_property
 from types import ModuleType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar
 
 from strobe.core.annex import Item, added
 from strobe.core.errors import MissingExtra, StrobeError, UnknownName, expect, printable
@@ -32,6 +34,9 @@ def require(module: str, *, what: str, extra: str) -> ModuleType:
     except ModuleNotFoundError as error:
         missing = (error.name or module).split(".")[0]
         raise MissingExtra(what, missing, extra) from error
+    except Exception as error:  # torch, for one, reads the metadata of every installed package
+        why = printable(f"{type(error).__name__}: {error}", limit=160)
+        raise StrobeError(f"{what} needs {module}, which cannot be imported ({why}); see strobe doctor") from error
 
 
 def installed_version(package: str = "strobe-vision") -> str | None:
@@ -101,6 +106,32 @@ class Plugin:
         """Return the error of a plugin that cannot be used, in one line that names its package and entry point."""
         return StrobeError(f"{self.where}: {why}; update or uninstall {printable(self.package.split()[0])}")
 
+    @contextmanager
+    def running(self, failure: str) -> Iterator[None]:
+        """While open, code of the package runs. Its output goes to stderr, and any error or exit becomes one line.
+
+        The line names the package, its entry point and the `failure`. Ctrl-C prints such a line and is raised again.
+        """
+        process, leave = os.getpid(), os._exit
+
+        def refuse(status: int) -> NoReturn:
+            if os.getpid() != process:  # a forked process ends as usual
+                leave(status)
+            raise SystemExit(f"os._exit({status})")
+
+        try:
+            os._exit = refuse
+            with redirect_stdout(sys.stderr):
+                yield
+        except KeyboardInterrupt:
+            sys.stderr.write(f"strobe: {self.where}: interrupted\n")
+            raise
+        except (Exception, SystemExit) as error:  # a package may raise any exception
+            why = str(error) if isinstance(error, StrobeError | TypeError) else f"{type(error).__name__}: {error}"
+            raise self.failed(f"{failure} ({printable(why, limit=160)})") from error
+        finally:
+            os._exit = leave
+
 
 class Registry(Generic[Member]):
     """A list of members by name: those of the house, of strobe's annexes, and of installed packages.
@@ -127,6 +158,8 @@ class Registry(Generic[Member]):
         self._list_name, self.group = list_name, None if closed else f"strobe.{list_name}"
         self._house = {name: Item(*((item,) if isinstance(item, str) else item)) for name, item in house.items()}
         self._kind, self._what, self._reserved = kind, what, reserved
+        self._loaded: dict[str, Member | StrobeError] = {}
+        self._reported: set[str] = set()
 
     def __contains__(self, name: object) -> bool:
         return name in self.own or name in self.plugins
@@ -143,25 +176,39 @@ class Registry(Generic[Member]):
         plugin = self.plugins.get(name)
         if plugin is None:
             raise UnknownName(self._what, name, list(self), hint=f"known: {', '.join(self)}")
-        try:
-            return self._checked(load(plugin.reference), plugin.reference)
-        except (Exception, SystemExit) as error:  # a package may raise any exception when it is imported
-            why = str(error) if isinstance(error, StrobeError | TypeError) else f"{type(error).__name__}: {error}"
-            raise plugin.failed(f"cannot be loaded ({printable(why, limit=160)})") from error
+        if name not in self._loaded:
+            try:
+                with plugin.running("cannot be loaded"):
+                    self._loaded[name] = self._added(self._checked(load(plugin.reference), plugin.reference), plugin)
+            except StrobeError as error:
+                self._loaded[name] = error
+        found = self._loaded[name]
+        if isinstance(found, StrobeError):
+            raise found
+        return found
+
+    def _added(self, member: Member, plugin: Plugin) -> Member:  # noqa: ARG002 (for lists that limit their plugins)
+        """Return a package's member as the list gives it out."""
+        return member
+
+    def own_members(self) -> dict[str, Member]:
+        """Return strobe's own members by name. No package is imported."""
+        return {name: self[name] for name in self.own}
 
     def working(self) -> dict[str, Member]:
-        """Return every member that can be imported, by name.
+        """Return every member that can be imported, by name, also those of installed packages.
 
         `problems` has a line for each member that cannot be imported.
         """
-        members = {}
-        for name in self:
-            try:
+        members = self.own_members()
+        for name in self.plugins:
+            with suppress(StrobeError):
                 members[name] = self[name]
-            except StrobeError:
-                if name in self.own:
-                    raise
         return members
+
+    def line(self, name: str) -> str:
+        """Return one line of help for a name, without an import: for a plugin, its package."""
+        return self._items[name].help if name in self.own else f"added by {self.plugins[name].package}"
 
     def lines(self) -> dict[str, str]:
         """Return every usable name with one line of help.
@@ -207,6 +254,13 @@ class Registry(Generic[Member]):
         members = {**self._house, **annexes}
         return {name: members[name] for name in sorted(members, key=at.__getitem__)}
 
+    def report(self, note: Callable[[str], None]) -> None:
+        """Pass each line of `problems` to `note`, once in this process."""
+        for line in self.problems():
+            if line not in self._reported:
+                self._reported.add(line)
+                note(line)
+
     @property
     def plugins(self) -> dict[str, Plugin]:
         """The members of installed packages whose names are free, by name."""
@@ -218,28 +272,34 @@ class Registry(Generic[Member]):
 
         Return the plugins with a free and valid name, and an error for each other plugin.
         """
-        from importlib.metadata import entry_points
+        from importlib.metadata import distributions
 
         if self.group is None:
             return {}, []
-        try:
-            points = entry_points(group=self.group)
-        except Exception as error:  # the metadata of any installed package may be damaged
-            why = f"{type(error).__name__}: {printable(error, limit=120)}"
-            return {}, [StrobeError(f"the entry points of installed packages cannot be read ({why})")]
-        plugins: dict[str, Plugin] = {}
+        points: dict[str, list[tuple[str, str]]] = {}
         refused = []
-        for point in sorted(points, key=lambda one: (one.dist.name if one.dist else "", one.name)):
-            package = f"{point.dist.name} {point.dist.version}" if point.dist else "an unnamed package"
-            plugin = Plugin(self.group, point.name, point.value, package)
-            other = plugins.get(point.name)
-            if _NAME.fullmatch(point.name) is None:
+        for package in distributions():
+            label = str(getattr(package, "_path", "an unnamed package")).rpartition(os.sep)[2]
+            try:
+                found = [(point.name, point.value) for point in package.entry_points if point.group == self.group]
+                if found:  # of two installed copies of a package, Python imports the first
+                    points.setdefault(f"{package.name or label} {package.version or ''}".strip(), found)
+            except Exception as error:  # the metadata of any installed package may be damaged
+                why = f"{type(error).__name__}: {printable(error, limit=120)}"
+                refused.append(
+                    StrobeError(f"{printable(label)}: its entry points cannot be read ({why}); reinstall it")
+                )
+        plugins: dict[str, Plugin] = {}
+        for package_name, name, value in sorted((label, *point) for label, some in points.items() for point in some):
+            plugin = Plugin(self.group, name, value, package_name)
+            other = plugins.get(name)
+            if _NAME.fullmatch(name) is None:
                 refused.append(plugin.failed("expected a name of letters, digits, dots and dashes"))
-            elif point.name in self.own or point.name in self._reserved or other is not None:
+            elif name in self.own or name in self._reserved or other is not None:
                 taken = printable(other.package) if other else "strobe itself"
-                refused.append(plugin.failed(f"the name {point.name} is taken by {taken}"))
+                refused.append(plugin.failed(f"the name {name} is taken by {taken}"))
             else:
-                plugins[point.name] = plugin
+                plugins[name] = plugin
         return plugins, refused
 
     def _checked(self, member: object, reference: str) -> Member:

@@ -10,7 +10,8 @@ quarter of the time of one scoring run. This module does not import pyarrow at i
 
 import mmap
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,8 @@ from strobe.core.arrays import Bools
 from strobe.core.errors import InvalidFile
 from strobe.core.files import regular
 from strobe.core.late import load
+from strobe.core.readers import bounded
 
-_MOST = 2**30
-"""The number of bytes that any file may expand to. A large file may expand to 256 times its own size."""
 _FEW = 2**26
 """Bytes of texts expanded at once, regardless of the dictionary."""
 _TEXT_COST, _NUMBER_COST = 64, 8
@@ -54,7 +54,7 @@ def open_bounded(
                 worst[name] += unpacked * values * is_text  # each value might be as large as a page
                 each = _TEXT_COST if is_text else listed if "." in name else _NUMBER_COST
                 cost += unpacked + values * each
-                _bound(path, cost)
+                bounded(path, cost)
         texts = [name for name, most in worst.items() if most > _FEW]
         source = path if content is None else load("pyarrow:BufferReader")(content)
         file = load("pyarrow.parquet:ParquetFile")(source, read_dictionary=texts, memory_map=False)
@@ -76,9 +76,34 @@ def read_bounded(
         with file:
             names = list(file.schema_arrow.names)
             wanted = [name for name in names if columns is None or name in columns]
-            return written_out(path, _read(file, wanted), cost), names
+            table = written_out(path, _read(file, wanted), cost)
+            table.validate(full=True)  # damaged text is not valid UTF-8, which pyarrow reports only when it is read
+            return table, names
     except (load("pyarrow:ArrowException"), OSError, ValueError) as error:
         raise InvalidFile(path, "not a readable Parquet file", hint="is it truncated?") from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Footer:
+    """What the footer of a Parquet file records: the number of rows, the column names and the metadata."""
+
+    n_rows: int
+    names: tuple[str, ...]
+    metadata: Mapping[bytes, bytes]
+
+
+def read_footer(path: Path, *, hint: str = "is it truncated?") -> Footer:
+    """Return the footer of a Parquet file without its content. A missing file is a FileNotFoundError."""
+    try:
+        with load("pyarrow.parquet:ParquetFile")(regular(path), memory_map=False) as file:
+            schema, groups = file.schema_arrow, map(file.metadata.row_group, range(file.metadata.num_row_groups))
+            if file.metadata.num_rows != sum(group.num_rows for group in groups):
+                raise ValueError("its footer contradicts itself")
+            return Footer(n_rows=file.metadata.num_rows, names=tuple(schema.names), metadata=schema.metadata or {})
+    except FileNotFoundError:
+        raise
+    except (load("pyarrow:ArrowException"), OSError, ValueError) as error:
+        raise InvalidFile(path, "not a readable Parquet file", hint=hint) from error
 
 
 def _read(file: Any, names: list[str]) -> Any:
@@ -98,17 +123,10 @@ def written_out(path: Path, table: Any, cost: int = 0) -> Any:
         if types.is_dictionary(field.type) or is_list:
             column = table.column(place)
             cost += sum(_text_bytes(chunk) for chunk in column.chunks)
-            _bound(path, cost)
+            bounded(path, cost)
             kind = load("pyarrow:list_")(field.type.value_type.value_type) if is_list else field.type.value_type
             table = table.set_column(place, field.name, column.cast(kind))
     return table
-
-
-def _bound(path: Path, cost: int) -> None:
-    if cost > max(_MOST, 256 * path.stat().st_size):
-        raise InvalidFile(
-            path, f"would unpack to {cost / 2**30:.1f} GiB, far more than its size allows; strobe did not read it"
-        )
 
 
 def _text_bytes(chunk: Any) -> int:
@@ -135,19 +153,23 @@ def _leaves(path: Path, content: Content | None = None) -> Iterator[tuple[str, b
     if begin < 4:
         raise ValueError("the footer is longer than the file")
     footer, _ = _struct(content[begin : size - 8], 0)
+    stored = 0
     for group in footer.get(4, ()):
         for column in group[1]:
             facts = column[3]
             name = ".".join(part.decode() for part in facts[3])
-            values, unpacked = _pages(content, facts)
+            values, unpacked, length = _pages(content, facts)
+            if (stored := stored + length) > size:  # otherwise, reading the same pages again could take hours
+                raise ValueError("two columns share their pages")
             yield name, facts[1] == _BYTE_ARRAY, values, unpacked
 
 
-def _pages(content: Content, facts: dict[int, Any]) -> tuple[int, int]:
-    """Return the value count and the decompressed size of a column's consecutive pages, from their headers."""
+def _pages(content: Content, facts: dict[int, Any]) -> tuple[int, int, int]:
+    """Return the value count, the decompressed and the stored size of a column's pages, from their headers."""
     place, first = facts[9], facts.get(11) or 0
     if 0 < first < place:
         place = first
+    begin = place
     end, wanted = min(len(content), place + max(facts[7], 0) + 128), facts[5]  # some writers count one header too few
     values = unpacked = 0
     while values < wanted and place < end:
@@ -156,7 +178,7 @@ def _pages(content: Content, facts: dict[int, Any]) -> tuple[int, int]:
         values += max(told.get(1, 0), 0)
         unpacked += max(header.get(2, 0), 0)
         place += max(header[3], 0)
-    return values, unpacked
+    return values, unpacked, min(place, end) - begin
 
 
 def _struct(content: Content, place: int) -> tuple[dict[int, Any], int]:

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from strobe.core.class_names import NO_CLASS, class_key, spelling_key
-from strobe.core.errors import StrobeError, UnknownName
-from strobe.core.labels import LabelSpace, Projection, projection, space
+from strobe.core.errors import InvalidValue, StrobeError, UnknownName
+from strobe.core.labels import LabelSpace, Projection, projection, several_classes, space
 
 
 def projection_between(source: LabelSpace, target: LabelSpace) -> Projection:
@@ -45,16 +45,29 @@ def shipped_between(source: LabelSpace, target: LabelSpace) -> Projection | None
 def _matched(source: LabelSpace, target: LabelSpace) -> tuple[tuple[int, ...], ...]:
     """Return the source classes of each target class.
 
-    They are the classes with the same id, else the same name, else a synonym that is not matched yet.
+    They are the classes with the same id, else the same name, else a synonym that is not matched yet. A whole name
+    comes before a part of a name with commas. Raises InvalidValue for a name that two classes of one side share.
     """
     by_id = {label_id: place for place, label_id in enumerate(source.ids)}
     named, worded = _by_words(source, spelling_key), _by_words(source, class_key)
+    whole: dict[str, list[int]] = {}
+    for place, name in enumerate(source.names):
+        whole.setdefault(spelling_key(name), []).append(place)
     out: list[tuple[int, ...]] = []
-    for label_id, name in zip(target.ids, target.names, strict=True):
+    by_name: dict[int, tuple[str, int]] = {}
+    for place, (label_id, name) in enumerate(zip(target.ids, target.names, strict=True)):
         if label_id in by_id:
             out.append((by_id[label_id],))
-        else:
-            out.append(next((tuple(named[word]) for word in _words(label_id, name, spelling_key) if word in named), ()))
+            continue
+        words = _words(label_id, name, spelling_key)
+        group = next(((whole.get(word) or named[word]) for word in words if word in named), [])
+        if len(group) > 1:
+            raise InvalidValue(f"{several_classes(source, name, group)}; {_DISTINCT}")
+        for child in group:
+            word, other = by_name.setdefault(child, (name, place))
+            if other != place and spelling_key(word) == spelling_key(name):
+                raise InvalidValue(f"{several_classes(target, name, (other, place))}; {_DISTINCT}")
+        out.append(tuple(group))
     taken = {place for group in out for place in group}
     for place, (label_id, name) in enumerate(zip(target.ids, target.names, strict=True)):
         if not out[place]:
@@ -81,6 +94,8 @@ def _through_shipped(source: LabelSpace, target: LabelSpace) -> tuple[tuple[int,
         return tuple(tuple(own[child] for child in group if child in own) for group in shipped.children)
     return ()
 
+
+_DISTINCT = "the model's classes are matched with the dataset's by id or name, so give ids, or distinct names"
 
 _LISTED = ("coco-80", "voc", "open-images", "ilsvrc-2012")
 """Shipped spaces for which models and files use different class names."""

@@ -3,7 +3,6 @@
 Each table documents its marker for unknown values. The marker is zero only if zero cannot be a real value.
 """
 
-import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from strobe.core.arrays import BLOCK, FARTHEST, Bools, Floats, Ints, Texts
 from strobe.core.errors import InvalidValue, expect, printable
+from strobe.core.files import json_of
 from strobe.core.records import Box
 from strobe.core.variants import STATUSES
 
@@ -192,8 +192,8 @@ def recipe_of(text: str) -> Mapping[str, Any] | None:
     if not text:
         return None
     try:
-        recipe = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        recipe = json_of(text)
+    except ValueError as error:
         raise InvalidValue(f"frames.recipe: expected JSON, got {printable(text, limit=60)}") from error
     expect(isinstance(recipe, dict), "frames.recipe", "a JSON object", printable(text, limit=60))
     return dict(recipe)

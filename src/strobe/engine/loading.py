@@ -180,11 +180,10 @@ def load_runner(
     """
     options = replace(load, label_space=label_space)
     model = load_model(spec, options) if live is None else live(options)
-    if load.backend != "torch" and model.spec.preprocessing.get("backend") != load.backend:
+    if load.backend == "onnxruntime" != model.spec.preprocessing.get("backend"):
         raise StrobeError(
-            f"{printable(name)}: <<backend={load.backend}>> only works with torch classifiers in float32 whose "
-            "preprocessing is "
-            "resize, crop and normalise; run this model without <<backend>>"
+            f"{printable(name)}: <<backend={load.backend}>> only works in float32, with bundled models and with torch "
+            "classifiers whose preprocessing is resize, crop and normalise; run this model without <<backend>>"
         )
     own_words = hasattr(model, "compile") or "compiled" in model.spec.preprocessing  # such a model prints a note itself
     if load.compile and load.progress is not None and not own_words:

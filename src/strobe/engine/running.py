@@ -150,8 +150,10 @@ class Running:
         "cpu", "device: also decode JPEGs on the CUDA GPU. Pixels may differ by one level. Cached separately."
     )
     models_at_once: int = option(8, "Models in memory at the same time. A frame is read once for all of them.", least=1)
-    backend: Literal["torch", "onnxruntime"] = option(
-        "torch", "Runtime of torch classifiers on a CPU. onnxruntime is faster. Cached separately."
+    backend: Literal["auto", "torch", "onnxruntime"] = option(
+        "auto",
+        "Runtime of classifiers on a CPU. auto: onnxruntime for bundled models, torch for others. onnxruntime is "
+        "faster. Cached separately.",
     )
     compile: bool = option(
         False,

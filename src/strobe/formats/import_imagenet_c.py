@@ -17,15 +17,18 @@ from numpy.typing import NDArray
 from strobe.core.builder import DatasetBuilder, frame_list_digest
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.errors import InvalidFile, StrobeError, UnknownName, expect, printable
-from strobe.core.files import regular, write_bytes
+from strobe.core.files import write_bytes
 from strobe.core.labels import LabelSpace
 from strobe.core.png import png_bytes
+from strobe.core.readers import read_array
+from strobe.core.readings import read_as
 from strobe.core.variants import Variant
 from strobe.formats.import_frames import IMAGE_ENDINGS
 from strobe.formats.import_photos import of_wordnet
 from strobe.formats.registry import LABEL_SPACE, MAX_IMAGES, SEED, FormatOption, ImportFormat, several_names, severities
 from strobe.formats.sampled import ImportedDataset, label_space_for
 from strobe.store.bring_media import ImportOptions, image_size_and_hash
+from strobe.vary.corruptions import GROUPS
 
 CIFAR_10 = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
@@ -149,7 +152,7 @@ def import_corrupted(
         how=how,
         name="imagenet-c",
     )
-    return ImportedDataset(dataset=dataset, notes=tuple(notes))
+    return ImportedDataset(dataset=dataset, notes=(*notes, *dataset.info.provenance["notes"]))
 
 
 def import_arrays(
@@ -203,7 +206,7 @@ def import_arrays(
         how=how,
         name=printable(source.resolve().name) or "arrays",
     )
-    return ImportedDataset(dataset=dataset)
+    return ImportedDataset(dataset=dataset, notes=tuple(dataset.info.provenance["notes"]))
 
 
 def _dataset(
@@ -222,8 +225,18 @@ def _dataset(
     severities = sorted(set(selection.severities))
     levels = tuple(float(severity) for severity in severities)
     grown = DatasetBuilder()
+    published = GROUPS["imagenet-c"]
+    extra = sorted(set(corruptions) - {*published})
+    notes = []
+    if extra and len(extra) < len(corruptions):
+        text = f"{len(corruptions) - len(extra)} of the published {len(published)} and {len(extra)} others"
+        notes = [read_as("corruptions", text, f"the published mean leaves out {', '.join(map(printable, extra))}")]
     for corruption in corruptions:
-        fields = {"kind": "corruption", "name": corruption}
+        fields = {
+            "kind": "corruption",
+            "name": corruption,
+            **({"published": False} if notes and corruption in extra else {}),
+        }
         grown.variant(Variant(variant=corruption, axis="severity", levels=levels, fields=fields))
 
     def frame(key: str, photo: int, index: int, labels: Sequence[int] = ()) -> int:
@@ -263,7 +276,7 @@ def _dataset(
         label_source="anchor",
         combine="worst",
         licence="the pictures' own; not distributed with strobe",
-        provenance={"format": "imagenet-c", "media": stored, "seed": selection.seed},
+        provenance={"format": "imagenet-c", "media": stored, "seed": selection.seed, "notes": notes},
     )
     return grown.build(info, root=target)
 
@@ -289,17 +302,7 @@ def _severity_folders(source: Path) -> dict[tuple[str, int], Path]:
 
 def _array(path: Path, n_dimensions: int) -> NDArray[np.uint8]:
     """Memory-map a .npy file of bytes."""
-    regular(path)
-    try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except FileNotFoundError as error:
-        raise StrobeError(f"no such file: {printable(path)}") from error
-    except Exception as error:  # a damaged header, which is Python code, raises arbitrary exceptions
-        raise InvalidFile(path, f"not a .npy file of numbers ({printable(error, limit=80)})") from error
-    pictures = n_dimensions == 4
-    if not isinstance(array, np.ndarray):
-        array.close()
-        raise InvalidFile(path, "it contains several arrays, expected a .npy file with one")
+    array, pictures = read_array(path, mapped=True), n_dimensions == 4
     if array.ndim != n_dimensions or (pictures and (array.shape[3] != 3 or array.dtype != np.uint8)):
         rule = "(N, height, width, 3) of 8 bits" if pictures else "(N,)"
         raise InvalidFile(path, f"shape {array.shape} of {array.dtype}, expected {rule}")

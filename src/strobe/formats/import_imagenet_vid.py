@@ -126,6 +126,7 @@ def read_annotation(path: Path, label_space: LabelSpace) -> FrameContents:
         x0, y0, x1, y1 = (_number(path, where, node, f"bndbox/{side}") for side in ("xmin", "ymin", "xmax", "ymax"))
         track = _number(path, where, node, "trackid") if node.find("trackid") is not None else -1
         boxes.append((label, (x0, y0, x1, y1), int(track)))
+    is_named = [_names_itself(path, tree, side) for side in ("filename", "folder")]
     size = tuple(int(_number(path, "size", tree, f"size/{side}")) for side in ("width", "height"))
     return FrameContents(
         # An object whose box has no area, at the frame's edge, still gives a label, but no box.
@@ -136,7 +137,21 @@ def read_annotation(path: Path, label_space: LabelSpace) -> FrameContents:
             if xyxy[2] > xyxy[0] and xyxy[3] > xyxy[1]
         ),
         size_wh=(size[0], size[1]),
+        is_named=all(is_named),
     )
+
+
+def _names_itself(path: Path, tree: Any, side: str) -> bool:
+    """Return whether the document names its own frame (filename) or video (folder). Refuse the name of another."""
+    text = (tree.findtext(side) or "").strip()
+    name, own = text.rsplit("/", 1)[-1].split(".")[0], path.stem if side == "filename" else path.parent.name
+    if text and name != own and not (name.isdecimal() and own.isdecimal() and int(name) == int(own)):
+        raise InvalidFile(
+            path,
+            f"its <{side}> is {printable(text)!r}, so it belongs to another frame or video",
+            hint="are the files renamed or shifted?",
+        )
+    return bool(text)
 
 
 def _number(path: Path, where: str, node: Any, name: str) -> float:

@@ -142,6 +142,8 @@ class Trials:
     def _label(trial: Trial, column: str, name: str, classes: LabelSpace) -> int:
         try:
             return classes.index(name)
+        except InvalidValue as error:
+            raise InvalidFile(trial.path, f"{column}: {error}", where=f"line {trial.line}") from error
         except UnknownName as error:
             near = f"; did you mean {' or '.join(map(printable, error.near))}?" if error.near else ""
             raise InvalidFile(

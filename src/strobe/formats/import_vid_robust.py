@@ -10,7 +10,7 @@ from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.files import read_json
 from strobe.core.labels import space
 from strobe.formats.registry import FormatOption, ImportFormat
-from strobe.formats.release_facts import UNKNOWN_VIDEO, read_vid_annotations, read_video_facts
+from strobe.formats.release_facts import UNKNOWN_VIDEO, check_sizes, read_vid_annotations, read_video_facts
 from strobe.formats.sampled import FrameContents, ImportedDataset
 from strobe.store.bring_media import ImportOptions
 
@@ -45,6 +45,8 @@ def import_vid_robust(
         annotated = read_vid_annotations(annotations, labels, progress=how.progress)
         seen, notes = annotated.contents, (*annotated.notes, *notes)
     files = how.files(source, target, labels)
+    if annotations is not None:
+        notes = (*notes, *check_sizes(annotations, seen, {key: size for key, (_, size) in files.items()}))
 
     grown = DatasetBuilder()
     rows_of_videos = {}

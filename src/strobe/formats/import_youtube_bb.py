@@ -7,9 +7,7 @@ anchor.
 """
 
 import csv
-import gzip
 import io
-import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +18,7 @@ from strobe.core.builder import frame_list_digest
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.files import reading, regular
 from strobe.core.labels import space
+from strobe.core.readers import gunzip
 
 _VIDEO_ENDINGS = (".mp4", ".mkv", ".webm", ".mov", ".m4v", ".flv", ".avi", ".ts", ".3gp")
 
@@ -106,12 +105,7 @@ def read_youtube_bb(table: Path, videos: Mapping[str, Path], *, anchors: Path | 
 
 def _rows(path: Path) -> Iterator[tuple[str, list[str]]]:
     with reading(path):
-        content = regular(path).read_bytes()
-        if path.suffix == ".gz":
-            try:
-                content = gzip.decompress(content)
-            except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-                raise InvalidFile(path, f"not a gzip file ({printable(error, limit=80)})") from error
+        content = gunzip(path) if path.suffix == ".gz" else regular(path).read_bytes()
         reader = csv.reader(io.StringIO(content.decode("utf-8-sig")), strict=True)
         for row in reader:
             if row:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from strobe.core.errors import InvalidFile, StrobeError, expect, in_file, printable
-from strobe.core.files import inside, replacing
+from strobe.core.files import inside, json_of, replacing
 from strobe.core.ladders import LadderPicture
 from strobe.core.swaps import settle
 from strobe.store.tables import read_parquet
@@ -73,8 +73,8 @@ def read_ladder(folder: Path) -> tuple[LadderPicture, ...] | None:
 def _picture(row: dict[str, Any]) -> LadderPicture:
     corners = (row["x0"], row["y0"], row["x1"], row["y1"])
     try:
-        absent = json.loads(str(row["absent"]))
-    except (ValueError, RecursionError) as error:
+        absent = json_of(str(row["absent"]))
+    except ValueError as error:
         raise StrobeError("absent: expected JSON") from error
     expect(isinstance(absent, dict), "absent", "a JSON object", absent)
     text = {name: str(row[name] or "") for name in ("picture", "frame_id", "boxes", "masks", "mask")}

@@ -1,7 +1,6 @@
 """Parse files of predictions or boxes (JSON, JSONL, CSV or Parquet) into names and values, without validating these."""
 
 import csv
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strobe.core.errors import InvalidFile, StrobeError, printable
-from strobe.core.files import read_json, reading
+from strobe.core.files import json_of, read_json, reading
 from strobe.core.parquet import numbers_of
 
 BoxFormat = Literal["auto", "xyxy", "xywh", "cxcywh"]
@@ -64,11 +63,7 @@ def _read_json(path: Path) -> RawPredictions:
                 seen.add(key)
         return made
 
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=pairs)
-    except (ValueError, RecursionError):
-        read_json(path)  # parse again to report the position of the error in one line
-        raise
+    data = read_json(path, pairs=pairs)
     if seen_twice:
         raise InvalidFile(
             path,
@@ -91,10 +86,10 @@ def _read_jsonl(path: Path) -> RawPredictions:
             if not line.strip():
                 continue
             try:
-                entry = json.loads(line)
+                entry = json_of(line)
                 frames.append(str(entry["frame"]))
                 values.append(entry["scores"] if "scores" in entry else entry["label"])
-            except (ValueError, RecursionError) as error:
+            except ValueError as error:
                 raise InvalidFile(path, f"not JSON ({printable(error, limit=80)})", where=f"line {number}") from error
             except (KeyError, TypeError) as error:
                 raise InvalidFile(

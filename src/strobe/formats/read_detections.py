@@ -24,8 +24,9 @@ from numpy.typing import NDArray
 from strobe.core.answers import BoxAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, StrobeError, in_file, printable
-from strobe.core.files import read_json, regular
+from strobe.core.files import read_json
 from strobe.core.labels import LabelSpace, Projection, space
+from strobe.core.parquet import read_footer
 from strobe.core.projections import projection_between
 from strobe.core.tasks import Task
 from strobe.formats.box_checks import check_boxes, check_numbering
@@ -53,10 +54,8 @@ def task_of_file(path: Path) -> Task:
     """Return whether a prediction file contains boxes. The file's structure decides."""
     boxes = False
     if path.suffix.lower() == ".parquet":
-        import pyarrow.parquet as pq
-
-        with suppress(Exception):  # reading the file later gives a better error message
-            names = set(pq.read_schema(regular(path)).names)
+        with suppress(StrobeError, OSError):  # reading the file later gives a better error message
+            names = set(read_footer(path).names)
             boxes = "xyxy" in names or {"x0", "y0", "x1", "y1"} <= names
     elif path.suffix.lower() == ".json":
         with suppress(StrobeError, OSError):

@@ -13,6 +13,7 @@ which are projected to the dataset's. A row of 1,000 scores is recognised by its
 themselves. Class numbers must be declared (`space`). Parquet declares `kind` and `space` in its schema's metadata.
 """
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -25,6 +26,8 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, StrobeError, UnknownName, in_file, printable
 from strobe.core.labels import LabelSpace, Projection, check_scores, space
 from strobe.core.projections import projection_between
+from strobe.core.readings import read_as
+from strobe.core.score_kinds import kind_of_scores
 from strobe.formats.prediction_files import Kind, RawPredictions, read_raw
 
 
@@ -32,15 +35,19 @@ from strobe.formats.prediction_files import Kind, RawPredictions, read_raw
 class PredictionFile:
     """The predictions, and what was declared or assumed when they were read.
 
-    `childless` are the dataset's classes that no answer maps to.
+    `childless` are the dataset's classes that no answer maps to. `readings` are the guesses.
     """
 
     answers: ClassAnswers
     kind: str
-    kind_declared: bool
     source_space: str
     n_extra: int
     childless: tuple[int, ...]
+    readings: tuple[str, ...] = ()
+
+    def facts(self) -> dict[str, str]:
+        """Return what is stored with the answers."""
+        return {"kind": self.kind, "space": self.source_space, "readings": json.dumps(self.readings)}
 
 
 def read_predictions(
@@ -114,10 +121,10 @@ def match_predictions(
         return PredictionFile(
             answers=ClassAnswers.from_labels(model, label, scored=scored),
             kind="labels",
-            kind_declared=declared is not None,
-            source_space=source,
+            source_space=source.name,
             n_extra=n_extra,
             childless=childless,
+            readings=_space_reading(source, label_space, declared_space, "its classes are not all in the dataset's"),
         )
     if declared == "labels":
         raise InvalidFile(path, "declared as labels, but it holds scores")
@@ -126,12 +133,18 @@ def match_predictions(
     # Check before projecting, because NaN in an unmapped class also shows that the model is broken.
     with in_file(path):
         check_scores(matrix, names=[printable(frame) for frame in frames], what=model)
-    score_kind = cast(Literal["logits", "probabilities"], declared or _guess_kind(matrix))
-    if score_kind == "probabilities" and bool((matrix < 0).any()):
-        place = int(np.flatnonzero((matrix < 0).any(axis=1))[0])
-        raise InvalidFile(
-            path, "a negative probability", where=printable(frames[place]), hint="declare <<kind=logits>>"
-        )
+    readings = _space_reading(chosen.source, label_space, declared_space or raw.columns, f"{matrix.shape[1]} scores")
+    if declared is None:
+        with in_file(path):
+            guessed = kind_of_scores(matrix)
+        matrix *= guessed.scale
+        readings += (read_as("kind", guessed.kind, guessed.reason),)
+    score_kind = cast(Literal["logits", "probabilities"], declared or guessed.kind)
+    wrong = (matrix < 0).any(axis=1) | ~(matrix > 0).any(axis=1)
+    if score_kind == "probabilities" and wrong.any():
+        place = int(np.flatnonzero(wrong)[0])
+        problem = "a negative probability" if (matrix[place] < 0).any() else "every probability is 0"
+        raise InvalidFile(path, problem, where=printable(frames[place]), hint="declare <<kind=logits>>")
     with in_file(path):
         merged = chosen.apply(matrix, kind=score_kind, merge=merge)
         scores = np.full((len(dataset.frames), len(label_space)), np.nan)
@@ -152,10 +165,10 @@ def match_predictions(
     return PredictionFile(
         answers=answers,
         kind=score_kind,
-        kind_declared=declared is not None,
         source_space=chosen.source.name,
         n_extra=n_extra,
         childless=chosen.childless,
+        readings=readings,
     )
 
 
@@ -215,7 +228,7 @@ def _labels(
     values: list[Any],
     label_space: LabelSpace,
     declared: str | LabelSpace | None,
-) -> tuple[str, NDArray[np.int64], tuple[int, ...]]:
+) -> tuple[LabelSpace, NDArray[np.int64], tuple[int, ...]]:
     """Return the space, the predictions as dataset classes (−1 if unmapped), and the unreachable classes."""
     for frame, value in zip(frames, values, strict=True):
         if not isinstance(value, int | str) or isinstance(value, bool):
@@ -240,9 +253,14 @@ def _labels(
             with in_file(path, where=where):
                 out[place] = source.index(value)
     if source is label_space:
-        return source.name, out, ()
+        return source, out, ()
     chosen = _map(path, source, label_space)
-    return source.name, chosen.map_labels(out), chosen.childless
+    return source, chosen.map_labels(out), chosen.childless
+
+
+def _space_reading(source: LabelSpace, own: LabelSpace, declared: object, reason: str) -> tuple[str, ...]:
+    """Return the guess that the file's classes are those of another label space than the dataset's."""
+    return () if declared is not None or source.ids == own.ids else (read_as("space", source.name, reason),)
 
 
 def _space_of_labels(values: list[Any], label_space: LabelSpace) -> LabelSpace:
@@ -331,13 +349,3 @@ def _space_of_columns(path: Path | str, columns: list[str], label_space: LabelSp
 def _map(path: Path | str, source: LabelSpace, target: LabelSpace) -> Projection:
     with in_file(path):
         return projection_between(source, target)
-
-
-def _guess_kind(matrix: NDArray[np.float64]) -> str:
-    """Guess the type: probabilities if every row is non-negative and sums to one, else logits.
-
-    The user sees the guess.
-    """
-    with np.errstate(invalid="ignore"):
-        whole = np.abs(matrix.sum(axis=1) - 1.0) < 1e-3
-    return "probabilities" if bool((matrix >= 0).all() and whole.all()) else "logits"

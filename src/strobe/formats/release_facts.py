@@ -12,6 +12,7 @@ from pathlib import Path
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.labels import LabelSpace, space
 from strobe.core.ports import Progress
+from strobe.core.readings import read_as
 from strobe.formats.sampled import FrameContents
 
 _MOST_DIFFERENT = 0.01
@@ -149,6 +150,29 @@ def check_labels(
             "classification, and the annotated boxes for detection"
         )
     return notes
+
+
+def check_sizes(path: Path, seen: Mapping[str, FrameContents], sizes: Mapping[str, tuple[int, int]]) -> tuple[str, ...]:
+    """Return the guess that annotations belong to their frames, if they do not name the frames themselves.
+
+    Raises InvalidFile if more than a hundredth of the annotations give another size than the image (`sizes`) has.
+    """
+    known = [key for key in seen if all(sizes.get(key, (0, 0)))]
+    other = [key for key in known if seen[key].size_wh != sizes[key]]
+    if len(other) > _MOST_DIFFERENT * len(known):
+        wrong, right = ("×".join(map(str, one[other[0]])) for one in ({k: s.size_wh for k, s in seen.items()}, sizes))
+        raise InvalidFile(
+            path,
+            f"its sizes contradict {len(other):,} of {len(known):,} images; first {printable(other[0])}: {wrong} "
+            f"instead of {right}",
+            hint="are these the annotations of the same frames?",
+        )
+    unnamed = [key for key in seen if not seen[key].is_named]
+    if not unnamed:
+        return ()
+    compared = f"classes and {len(known):,} sizes" if known else "classes"
+    reason = f"{len(unnamed):,} of {len(seen):,} files do not name their frame and video; only {compared} were compared"
+    return (read_as("annotations", "those of the same frames", reason),)
 
 
 def read_video_facts(

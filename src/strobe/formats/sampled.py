@@ -36,12 +36,14 @@ class FrameBox:
 class FrameContents:
     """The annotations of one frame.
 
-    `size_wh` is the image size that the annotations give; it also applies to boxes without a size.
+    `size_wh` is the image size that the annotations give; it also applies to boxes without a size. `is_named` is
+    whether the annotations name their own frame and video.
     """
 
     labels: tuple[int, ...] = ()
     boxes: tuple[FrameBox, ...] = ()
     size_wh: tuple[int, int] = (0, 0)
+    is_named: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,4 +287,5 @@ def label_space_for(names: Sequence[str], *, requested: str | None, own_name: st
 
 
 def _place(shipped: LabelSpace, name: str) -> int | None:
-    return shipped.index(name) if name in shipped else None
+    places = shipped.matches(name)
+    return places[0] if len(places) == 1 else None

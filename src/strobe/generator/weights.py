@@ -10,9 +10,10 @@ from typing import Any
 
 from strobe.core.codec import decode, encode
 from strobe.core.errors import InvalidFile, StrobeError, expect, printable
-from strobe.core.files import write_bytes
+from strobe.core.files import json_of, write_bytes
 from strobe.core.labels import LabelSpace
 from strobe.core.late import require
+from strobe.core.readers import opened_safetensors
 from strobe.generator.auto_net import AutoFacts, AutoNet
 from strobe.generator.networks import LayeredNet, NetFacts
 
@@ -57,10 +58,10 @@ def read_autoencoder(path: Path) -> tuple[AutoNet, str]:
     """Load what `write_autoencoder` wrote, with the digest of its weights. Raises InvalidFile for anything else."""
     text, state = _read(path)
     try:
-        facts = decode(AutoFacts, json.loads(text or "{}")["autoencoder"], where="autoencoder")
+        facts = decode(AutoFacts, json_of(text or "{}")["autoencoder"], where="autoencoder")
     except KeyError as error:
         raise InvalidFile(path, "not an autoencoder that strobe wrote: its header does not describe one") from error
-    except (ValueError, TypeError, AttributeError, RecursionError, StrobeError) as error:
+    except (ValueError, TypeError, AttributeError, StrobeError) as error:
         raise InvalidFile(path, f"its header is damaged ({printable(error, limit=100)})") from error
     network = _loaded(path, AutoNet(facts), state)
     return network, digest_of(network)
@@ -74,16 +75,11 @@ def _write(path: Path, network: Any, facts: Mapping[str, Any]) -> None:
 
 def _read(path: Path) -> tuple[str | None, dict[str, Any]]:
     """Return the header and the tensors of a file."""
-    library = require("safetensors", what="reading safetensors", extra="models")
     if not path.is_file():
         raise InvalidFile(path, "it is a folder" if path.is_dir() else "no such file", hint="name a weights file")
-    try:
-        with library.safe_open(str(path), framework="pt") as file:
-            text = (file.metadata() or {}).get(_KEY)
-            return text, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
-    except Exception as error:  # safetensors raises its own exception class
-        problem = f"not a safetensors file ({printable(error, limit=120)})"
-        raise InvalidFile(path, problem, hint="is it truncated?") from error
+    with opened_safetensors(path) as file:
+        text = (file.metadata() or {}).get(_KEY)
+        return text, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
 
 
 def _loaded(path: Path, network: Any, state: Mapping[str, Any]) -> Any:
@@ -122,12 +118,12 @@ def _told(path: Path, text: str | None) -> tuple[NetFacts, LabelSpace]:
     if text is None:
         raise InvalidFile(path, "not a generator that strobe wrote: its header does not describe one")
     try:
-        told = json.loads(text)
+        told = json_of(text)
         facts = decode(NetFacts, told["generator"], where="generator")
         label_space = LabelSpace.from_json(told["label_space"])
     except KeyError as error:
         raise InvalidFile(path, "not a generator that strobe wrote: its header does not describe one") from error
-    except (ValueError, TypeError, AttributeError, RecursionError, StrobeError) as error:
+    except (ValueError, TypeError, AttributeError, StrobeError) as error:
         raise InvalidFile(path, f"its header is damaged ({printable(error, limit=100)})") from error
     if len(label_space) != facts.classes:
         raise InvalidFile(path, f"its header is damaged ({len(label_space)} classes, a network of {facts.classes})")

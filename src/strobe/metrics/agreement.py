@@ -137,8 +137,9 @@ def _ratio(
     usable = np.abs(bottoms) >= 1e-12
     if not usable.any():
         return Estimate(value=value, low=None, high=None, n=n, method=_METHOD, reason="too few differing ratings")
-    low, high = np.percentile(tops[usable] / bottoms[usable], [2.5, 97.5])
-    return Estimate(value=value, low=float(low), high=float(high), n=n, method=_METHOD, reason=too_few(n_groups))
+    low, high = np.percentile(tops[usable] / bottoms[usable], [2.5, 97.5]).tolist()
+    low, high = min(low, value), max(high, value)  # a ratio's draws can all lie on one side of it
+    return Estimate(value=value, low=low, high=high, n=n, method=_METHOD, reason=too_few(n_groups))
 
 
 def _null(n: int, reason: str) -> Estimate:

@@ -76,6 +76,7 @@ def paired_ratio(least: Floats, most: Floats, draws: Bootstrap, *, slack: float 
     if not np.isfinite(high):
         reason = f"the upper end of the interval is beyond the searched range; the interval begins at {low:.3g}"
         return Estimate(value=value, low=None, high=None, n=n, method=METHOD, reason=reason)
+    low, high = min(low, value), max(high, value)
     return Estimate(value=value, low=low, high=high, n=n, method=METHOD, reason=too_few(draws.n_clusters))
 
 

@@ -145,17 +145,16 @@ def beyond_noise(noise: Floats, flips: Floats, draws: Bootstrap) -> tuple[Estima
     gap = flips - noise
     sums, shares = draws.per_video(gap), mean_of_sets(flips, draws)
     p = sign_flip_sums(sums) / 2 if sums.sum() > 0 else 1.0
-    found = replace(shares, value=float(gap.mean()))
+    value, method = float(gap.mean()), shares.method
     least = mean_of_sets(noise, draws).high
     if shares.low is None or shares.high is None or least is None:
-        return found, p
+        return replace(shares, value=value), p
     low, high = shares.low, shares.high
     if noise.any():
         low, high = _studentised(sums, _sizes(draws), draws.weights)
-        low, high, found = max(low, -least), min(high, shares.high), replace(found, method=METHOD)
-    value = float(gap.mean())
+        low, high, method = max(low, -least), min(high, shares.high), METHOD
     low = max(low, BESIDE_ZERO) if p < LEVEL else min(low, 0.0)
-    return replace(found, low=min(low, value), high=max(high, value, 0.0)), p
+    return replace(shares, value=value, low=min(low, value), high=max(high, value, 0.0), method=method), p
 
 
 def _sizes(draws: Bootstrap) -> Floats:

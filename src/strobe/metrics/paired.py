@@ -140,7 +140,7 @@ def paired_difference(gap: Ints, cluster: Ints, *, p: float, p_holm: float, pair
     The interval inverts a test on the sums per video; δ is subtracted from a sum once for each of the video's sets. It
     includes every δ for which the total of these sums, divided by the root of their squares, is within a normal
     critical value. That value is taken at Holm's level for this pair out of `pairs`, or, if `p_holm` is 1, at the level
-    of all pairs together, and `method` says so. If the exact test decides otherwise, only the end next to 0 moves, to
+    of all pairs together, as `method` states. If the exact test decides otherwise, only the end next to 0 moves, to
     the test's side of 0. So the interval includes 0 exactly if `p_holm` is not below 0.05. One set of each outcome is
     added to the squares; otherwise the spread would be zero if all differences are zero. If there are too few videos
     for any significant result, `reason` explains it.

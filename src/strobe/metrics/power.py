@@ -86,11 +86,12 @@ def pair_spread(gap: Ints, cluster: Ints) -> PairSpread:
     return PairSpread(churn=min(1.0, (2 * rarer + 1) / n), size=size)
 
 
-def fails(spread: LossSpread, true: float, *, limit: float, ends: int, sign: float = 1.0) -> float:
+def fails(spread: LossSpread, true: float, *, limit: float, ends: int, sign: float = 1.0, z: float = Z) -> float:
     """Return how often a rule "at most `limit`" fails if the true value is `true`.
 
     The rule fails if the figure is beyond the limit (`ends` 0), if the whole 95 % interval is beyond the limit (`ends`
-    1), or if any part of the interval is beyond the limit (`ends` −1). For a rule "at least", `sign` is −1.
+    1), or if any part of the interval is beyond the limit (`ends` −1). For a rule "at least", `sign` is −1. `z` is half
+    the width of the interval in standard errors. It is larger if few videos have most of the sets.
 
     >>> round(fails(PairSpread(churn=0.1, size=400), 0.0, limit=0.02, ends=0), 3)
     0.103
@@ -98,11 +99,17 @@ def fails(spread: LossSpread, true: float, *, limit: float, ends: int, sign: flo
     error, beyond = spread.at(true), sign * (true - limit)
     if error <= 0:
         return float(beyond > 0)
-    return float(ndtr(beyond / error - ends * Z))
+    return float(ndtr(beyond / error - ends * z))
 
 
 def detectable(
-    spread: LossSpread, *, limit: float, ends: int, sign: float = 1.0, within: tuple[float, float] = (0.0, 1.0)
+    spread: LossSpread,
+    *,
+    limit: float,
+    ends: int,
+    sign: float = 1.0,
+    within: tuple[float, float] = (0.0, 1.0),
+    z: float = Z,
 ) -> float | None:
     """Return the smallest breach that the rule detects with at least 80 % power, or None.
 
@@ -115,7 +122,7 @@ def detectable(
     good, bad = within if sign > 0 else within[::-1]
 
     def caught(true: float) -> bool:
-        return fails(spread, true, limit=limit, ends=ends, sign=sign) >= POWER
+        return fails(spread, true, limit=limit, ends=ends, sign=sign, z=z) >= POWER
 
     if caught(good):
         return good

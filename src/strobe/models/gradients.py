@@ -6,9 +6,11 @@ from strobe.core.ports import Differentiable, Model
 from strobe.models.providers import PROVIDERS
 
 
-def _way_out() -> str:
-    """Return advice that names the providers whose classifiers have gradients."""
-    able = PROVIDERS.working().items()
+def _way_out(model: Model) -> str:
+    """Return advice: another runtime for this model, or the providers whose classifiers have gradients."""
+    if "backend" in model.spec.preprocessing:
+        return "load it with <<backend=torch>>"
+    able = PROVIDERS.own_members().items()
     named = [f"{'most ' * (one.gradients == 'most')}{scheme}:" for scheme, one in able if one.gradients]
     return f"choose a torch classifier ({', '.join(['bundled', *named])})"
 
@@ -21,7 +23,7 @@ def with_gradients(model: Model, *, image_hw: tuple[int, int] | None = None) -> 
     """
     name = printable(model.spec.name)
     if not isinstance(model, Differentiable):
-        raise ModelFailed(f"{name}: this model has no gradients; {_way_out()}")
+        raise ModelFailed(f"{name}: this model has no gradients; {_way_out(model)}")
     if model.input_hw is None:
         raise ModelFailed(
             f"{name}: its network may have gradients, but its preprocessing does not declare the size and "
@@ -37,7 +39,7 @@ def with_gradients(model: Model, *, image_hw: tuple[int, int] | None = None) -> 
         raise error if size_hw == model.input_hw else ModelFailed(f"{name}: {error}") from error
     except RuntimeError as error:  # raised if no operation between the pixels and the scores has a gradient
         reason = printable(str(error).splitlines()[0], limit=120)
-        raise ModelFailed(f"{name}: this model has no gradients ({reason}); {_way_out()}") from error
+        raise ModelFailed(f"{name}: this model has no gradients ({reason}); {_way_out(model)}") from error
     if gradient.shape != grey.shape or not bool(torch.isfinite(gradient).all()):
         raise ModelFailed(f"{name}: its gradients are not finite; try <<precision=float32>>")
     return model

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from strobe.core.errors import InvalidFile, StrobeError, printable
-from strobe.core.files import write_bytes
+from strobe.core.files import json_of, write_bytes
 from strobe.core.labels import LabelSpace
 from strobe.core.late import require
 from strobe.models.options import LoadOptions, ModelName
 from strobe.models.plan import ImagePlan
+from strobe.models.tensor_files import safetensors_metadata
 
 _KEY = "strobe"
 
@@ -43,16 +44,14 @@ def read_header(path: Path) -> Header | None:
     """Return the file's metadata. None if strobe did not write the file. Raises InvalidFile if the metadata is
     damaged.
     """
-    opener = require("safetensors", what="reading safetensors", extra="models").safe_open
     try:
-        with opener(str(path), framework="pt") as file:
-            text = (file.metadata() or {}).get(_KEY)
-    except Exception:  # safetensors raises its own Rust class; loading the tensors later reports the error
+        text = safetensors_metadata(path).get(_KEY)
+    except (OSError, ValueError, AttributeError):  # loading the tensors later reports the error
         return None
     if text is None:
         return None
     try:
-        told = json.loads(text)
+        told = json_of(text)
         plan = told.get("plan")
         return Header(
             label_space=LabelSpace.from_json(told["label_space"]),
@@ -61,8 +60,16 @@ def read_header(path: Path) -> Header | None:
             image_size=None if told.get("image_size") is None else int(told["image_size"]),
             head=str(told.get("head", "")),
         )
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, StrobeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, StrobeError) as error:
         raise InvalidFile(path, f"its header is damaged ({printable(error, limit=100)})") from error
+
+
+def expected_header(path: Path) -> Header:
+    """Return the metadata of a file that strobe wrote. Raises InvalidFile for any other file."""
+    header = read_header(path)
+    if header is None:
+        raise InvalidFile(path, "not weights that strobe wrote", hint="make them with strobe train")
+    return header
 
 
 def header_of(model: ModelName, options: LoadOptions) -> Header | None:

@@ -8,6 +8,7 @@ from strobe.core import late
 from strobe.core.errors import ModelFailed, printable
 from strobe.core.late import require
 from strobe.core.ports import Classifier, Detector
+from strobe.core.readers import check_archive
 from strobe.models.downloads import hub
 from strobe.models.hf_processors import ProcessorPreparation, described, no_bars, plain
 from strobe.models.naming import space_of
@@ -65,10 +66,12 @@ def load(model: ModelName, options: LoadOptions) -> Classifier | Detector:
 
 def _read(library: Any, name: str, how: dict[str, Any]) -> Any:
     """Return the network with its weights. A pickle that would run code is refused with the common message."""
+    here = sorted(Path(name).glob("*.bin"))
+    for path in here:
+        check_archive(path)
     try:
         return library.AutoModelForImageClassification.from_pretrained(name, **how)
     except pickle.UnpicklingError as error:
-        here = sorted(Path(name).glob("*.bin"))
         raise would_run_code(here[0] if here else Path(name) / "pytorch_model.bin") from error
 
 

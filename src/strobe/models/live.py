@@ -136,7 +136,7 @@ def _module(
         options=options,
         facts=facts,
         digest=weights,
-        kind=look_of(row) if kind == "auto" else kind,
+        kind=look_of(row, name) if kind == "auto" else kind,
     )
     if not _is_stateless(own):
         classifier.lanes = 1  # a forward that stores state on the module must not overlap with another forward
@@ -302,7 +302,7 @@ def _function(
             f"{name}: returned an array of shape {scores.shape} for one image, expected scores (1, classes), or boxes"
         )
     space = _classes(model, scores.shape[1], labels, options)
-    look = look_of(scores[0]) if kind == "auto" else kind
+    look = look_of(scores[0], name) if kind == "auto" else kind
     return FunctionClassifier(on_images, replace(spec, label_space=space, kind=look))
 
 

@@ -10,6 +10,7 @@ from PIL import Image as PillowImage
 
 from strobe.core.errors import ModelFailed, StrobeError, expect, printable
 from strobe.core.ports import Image
+from strobe.core.score_kinds import kind_of_scores
 from strobe.models.guard import probe_image
 from strobe.models.plan import ImagePlan
 
@@ -93,9 +94,12 @@ def tried(function: Callable[[Image], Any], name: str, *, what: str = "it") -> A
         ) from error
 
 
-def look_of(row: NDArray[np.float64]) -> Literal["logits", "probabilities"]:
-    """Return the kind of scores: probabilities if none is negative and they sum to one."""
-    return "probabilities" if (row >= 0).all() and abs(float(row.sum()) - 1) < 1e-3 else "logits"
+def look_of(row: NDArray[np.float64], name: str) -> Literal["logits", "probabilities"]:
+    """Return the kind of one row of scores. Raises ModelFailed if it could be either."""
+    try:
+        return kind_of_scores(row[None], option='kind="probabilities" or kind="logits"').kind
+    except StrobeError as error:
+        raise ModelFailed(f"{name}: on a test image, {error}") from error
 
 
 class BatchFunction:

@@ -17,11 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from strobe.core.errors import CannotWrite, ModelFailed, UnknownName
+from strobe.core.class_names import spelling_key
+from strobe.core.errors import CannotWrite, ModelFailed, StrobeError, UnknownName
 from strobe.core.files import cache_folder, replacing
-from strobe.core.labels import LabelSpace, space
+from strobe.core.labels import LabelSpace, several_classes, space
 from strobe.core.late import require
 from strobe.core.ports import Silent
+from strobe.core.readers import read_array
 from strobe.models.downloads import hub
 from strobe.models.header import Header, header_of
 from strobe.models.options import LoadOptions, ModelName, torch_setup
@@ -147,7 +149,15 @@ def _classes(library: Any, model: ModelName, over: str, options: LoadOptions) ->
     if options.label_space is None:
         raise ModelFailed(f"{model.plain}: zero-shot needs a dataset's class names, or +ilsvrc-2012 after the name")
     words = [label.split(",")[0].replace("_", " ").strip() for label in options.label_space.names]
+    keys = [spelling_key(word) for word in words]
+    for word, key in zip(words, keys, strict=True):
+        if keys.count(key) > 1:  # equal prompts give equal scores, so the first class would always win
+            places = [place for place, other in enumerate(keys) if other == key]
+            raise ModelFailed(f"{model.plain}: {several_classes(options.label_space, word, places)}; {_DISTINCT}")
     return options.label_space, words
+
+
+_DISTINCT = "equal prompts cannot tell them apart; give distinct names, or add +ilsvrc-2012 for OpenAI's names"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,8 +184,8 @@ def _text_head(library: Any, model: Any, tokenizer: Any, prompts: _Prompts, opti
     """Return one unit vector per class, the mean over the prompt ensemble: (width, classes)."""
     torch = require("torch", what="CLIP models", extra="openclip")
     class_names = prompts.words
-    with suppress(OSError, ValueError, EOFError):  # missing or truncated
-        kept = np.load(prompts.file, allow_pickle=False)
+    with suppress(StrobeError):  # missing or truncated
+        kept = read_array(prompts.file)
         if (
             kept.dtype == np.float32
             and kept.ndim == 2

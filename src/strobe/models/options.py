@@ -51,9 +51,10 @@ class LoadOptions:
     facts that the model file lacks (ONNX; the classes of fine-tuned weights). `trust` allows weights that may run code.
     `image_size` overrides the model's own input size. `offline` forbids downloads. `pretrained=False` requests random
     weights for training. `weights` is the file after @, passed to your own factory. `progress` reports slow loading.
-    `backend` is the runtime of a torch network: torch, or onnxruntime on a CPU. `compile` compiles a classifier with
-    torch. `prompt` and `limits` come from a row of a model list, for providers that declare them. `code` maps paths to
-    Python files that were sent from another machine.
+    `backend` is the runtime of a bundled or torch network: torch, onnxruntime on a CPU, or auto, which is onnxruntime
+    only for bundled networks on a CPU. `compile` compiles a classifier with torch. `prompt` and `limits` come from a
+    row of a model list, for providers that declare them. `code` maps paths to Python files that were sent from another
+    machine.
     """
 
     label_space: LabelSpace | None = None
@@ -67,7 +68,7 @@ class LoadOptions:
     settings: Path | None = None
     pretrained: bool = True
     weights: Path | None = None
-    backend: str = "torch"
+    backend: str = "auto"
     compile: bool = False
     prompt: str | None = None
     limits: Mapping[str, float] | None = None
@@ -83,13 +84,17 @@ class LoadOptions:
         expect(self.precision in known, "precision", f"one of {', '.join(known)}", self.precision)
         expect(self.backend in BACKENDS, "backend", f"one of {', '.join(BACKENDS)}", self.backend)
         expect(
-            not self.compile or self.backend == "torch",
+            not self.compile or self.backend != "onnxruntime",
             "<<compile>>",
             "no <<backend>> together with <<compile>>",
             self.backend,
         )
         expect(self.batch_size is None or self.batch_size >= 1, "batch size", ">= 1", self.batch_size)
         expect(self.image_size is None or 8 <= self.image_size <= 8192, "image size", "8–8192", self.image_size)
+
+    def for_gradients(self) -> "LoadOptions":
+        """Return the options for a model that must be a torch module: for gradients and for training."""
+        return replace(self, backend="torch") if self.backend == "auto" else self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from typing import Any
 from strobe.core.errors import InvalidFile, ModelFailed, printable
 from strobe.core.files import sha256_of_file
 from strobe.core.late import require
+from strobe.core.readers import check_archive
 from strobe.models.file_settings import classifier_settings, plan_of
 from strobe.models.naming import labels_of
 from strobe.models.options import LoadOptions, ModelName, default_batch, file_of, torch_setup
@@ -23,7 +24,9 @@ def load(model: ModelName, options: LoadOptions) -> TorchClassifier:
     settings = classifier_settings(model, path, options, own=())
     if options.precision not in ("auto", "float32"):
         raise ModelFailed(f"{name}: a program keeps the precision it was exported in; remove <<precision>>")
-    if not options.trust:
+    if options.trust:
+        check_archive(path)
+    else:
         only_arithmetic(path)
     try:
         with no_code(unless=options.trust):

@@ -1,6 +1,7 @@
-"""Run a torch network on a CPU with another runtime (`--backend`). The network is exported when it is loaded.
+"""Run networks on a CPU with ONNX Runtime. A torch network is exported when it is loaded (`--backend onnxruntime`).
 
-Use it only if measurements show the same answers in less time (docs/performance-method.md, benchmarks/cpu_backends.py).
+Use that only if measurements show the same answers in less time (docs/performance-method.md,
+benchmarks/cpu_backends.py).
 """
 
 import io
@@ -11,17 +12,43 @@ from typing import Any
 from strobe.core.errors import ModelFailed, StrobeError, printable
 from strobe.core.late import require
 
-BACKENDS = ("torch", "onnxruntime")
-"""The available runtimes. torch is the default and runs everything."""
+BACKENDS = ("auto", "torch", "onnxruntime")
+"""The available runtimes. auto is onnxruntime for bundled networks on a CPU, and torch for all other torch networks."""
+
+OPTIMISATION = "all"
+"""ONNX Runtime's level of optimisation. It changes the last bits of scores."""
+
+
+def session_of(content: bytes, *, name: str) -> Any:
+    """Return a session of an ONNX model on the CPU. Each call uses one thread.
+
+    As with torch, several single-threaded lanes are faster than one call on all cores.
+    """
+    import onnxruntime as runtime
+
+    settings = runtime.SessionOptions()
+    settings.log_severity_level = 3
+    settings.intra_op_num_threads = 1
+    settings.graph_optimization_level = getattr(runtime.GraphOptimizationLevel, f"ORT_ENABLE_{OPTIMISATION.upper()}")
+    try:
+        return runtime.InferenceSession(content, settings, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime raises a different exception class for each kind of error
+        raise ModelFailed(f"{printable(name)}: ONNX Runtime cannot run it ({printable(error, limit=160)})") from error
+
+
+def runtime_facts() -> dict[str, str]:
+    """Return what changes the last bits of scores: the runtime, its version and its level of optimisation."""
+    return {
+        "backend": "onnxruntime",
+        "runtime": str(require("onnxruntime", what="ONNX Runtime", extra="onnx").__version__),
+        "optimisation": OPTIMISATION,
+    }
 
 
 def in_onnxruntime(module: Any, *, name: str, size_hw: tuple[int, int], device: str) -> Callable[[Any], Any]:
-    """Return the network as a function of normalised pixels (N, 3, H, W), run by ONNX Runtime in float32.
-
-    Each call uses one thread. As with torch, several single-threaded lanes are faster than one call on all cores.
-    """
-    runtime = require("onnxruntime", what="<<backend=onnxruntime>>", extra="onnx")
-    require("onnx", what="<<backend=onnxruntime>>", extra="onnx")
+    """Return the network as a function of normalised pixels (N, 3, H, W), run by ONNX Runtime in float32."""
+    require("onnxruntime", what="<<backend=onnxruntime>>", extra="onnx")
+    require("onnx", what="<<backend=onnxruntime>>", extra="models")
     import torch
 
     if device != "cpu":
@@ -40,14 +67,12 @@ def in_onnxruntime(module: Any, *, name: str, size_hw: tuple[int, int], device: 
                 dynamic_axes={"pixels": {0: "n"}, "scores": {0: "n"}},
                 dynamo=False,
             )
-        settings = runtime.SessionOptions()
-        settings.log_severity_level = 3
-        settings.intra_op_num_threads = 1
-        session = runtime.InferenceSession(file.getvalue(), settings, providers=["CPUExecutionProvider"])
-    except Exception as error:  # exporters and runtimes raise arbitrary exceptions
+    except Exception as error:  # exporters raise arbitrary exceptions
         raise ModelFailed(
             f"{printable(name)}: ONNX Runtime cannot run it ({printable(error, limit=160)}); remove <<backend>>"
         ) from error
+
+    session = session_of(file.getvalue(), name=name)
 
     def call(pixels: Any) -> Any:
         (scores,) = session.run(["scores"], {"pixels": pixels.contiguous().numpy()})

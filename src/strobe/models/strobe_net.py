@@ -7,12 +7,15 @@ from pathlib import Path
 from strobe.core.errors import ModelFailed
 from strobe.core.labels import LabelSpace
 from strobe.core.late import require
-from strobe.models.header import header_of
+from strobe.core.ports import Classifier
+from strobe.models.graphs import graph_classifier, in_torch
+from strobe.models.header import expected_header, header_of
 from strobe.models.naming import space_of
 from strobe.models.options import LoadOptions, ModelName
 from strobe.models.plan import ImagePlan
 from strobe.models.providers import TORCH_SETTINGS, Provider
-from strobe.models.torch_classifier import TorchClassifier, classifier_of
+from strobe.models.tensor_files import read_safetensors
+from strobe.models.torch_classifier import classifier_of
 from strobe.models.weights import classes_of_state, load_into, state_of
 
 _SIDE = 64
@@ -46,8 +49,15 @@ def plan_of(image_size: int | None = None) -> ImagePlan:
     return ImagePlan(size_hw=(size, size), fit="squash", interpolation="bilinear", mean=mean, std=std)
 
 
-def load(model: ModelName, options: LoadOptions) -> TorchClassifier:
+def load(model: ModelName, options: LoadOptions) -> Classifier:
     """Load the network with weights written by `strobe train`. Random weights are used only on request."""
+    if model.name in SHIPPED and not in_torch(model, options):
+        path = shipped_file(model.name)
+        own = expected_header(path)
+        return graph_classifier(
+            model, options, network=SHIPPED[model.name], tensors=read_safetensors(path), weights=path,
+            plan=own.plan_at(options.image_size) or plan_of(options.image_size), labels=own.label_space,
+        )  # fmt: skip
     require("torch", what=model.name, extra="models")
     from strobe.models.strobe_net_layers import network
 
@@ -83,13 +93,15 @@ UNTRAINED = Provider(
 
 OF_GENERATORS = replace(
     UNTRAINED,
+    package="onnxruntime",
+    extra="onnx",
     what="bundled classifiers for the synthetic world and MNIST: standard, robust, and a judge",
     example="strobe-world",
     bundled=tuple(name for name in SHIPPED if name not in _OF_BACKGROUND),
 )
 
 OF_BACKGROUND = replace(
-    UNTRAINED,
+    OF_GENERATORS,
     what="bundled classifiers for the synthetic world: one relies on the background, the other on the object",
     example="strobe-ground",
     bundled=_OF_BACKGROUND,

@@ -3,13 +3,12 @@
 A row of your own list needs only `model`. It may also have a name and settings.
 """
 
-import tomllib
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 
 from strobe.core.errors import InvalidFile, StrobeError, UnknownName, in_file, printable
-from strobe.core.files import regular
+from strobe.core.files import regular, toml_of
 from strobe.models.options import ModelSettings
 from strobe.models.providers import SETTINGS, bundled
 
@@ -58,7 +57,7 @@ def entries(text: str = "@testbed") -> list[Entry]:
             content = (resources.files("strobe.models") / "testbed.toml").read_text(encoding="utf-8")
         else:
             content = regular(Path(name)).read_text(encoding="utf-8")
-        rows = tomllib.loads(content).get("model")
+        rows = toml_of(content).get("model")
     except FileNotFoundError as error:
         raise StrobeError(
             f"there is no testbed {printable(text)}; write @testbed for the shipped one, or @FILE.toml"
@@ -69,7 +68,7 @@ def entries(text: str = "@testbed") -> list[Entry]:
     except OSError as error:
         raise StrobeError(f"cannot read {printable(name)}: {error.strerror}") from error
     # not TOML, not text, numbers of thousands of digits, or nested too deep
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise InvalidFile(name, f"not TOML ({printable(error, limit=100)})") from error
     if not isinstance(rows, list) or not rows:
         raise InvalidFile(name, 'expected [[model]] tables, each with model = "provider:name"')

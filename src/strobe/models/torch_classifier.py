@@ -20,7 +20,7 @@ from strobe.models.cores import cpu_lanes, keep_freed_memory, sharing_cores
 from strobe.models.exact_resize import ExactResize, SentPlan
 from strobe.models.options import DECODERS, LoadOptions, ModelName, TorchSetup, default_batch, torch_setup
 from strobe.models.plan import ImagePlan
-from strobe.models.runtimes import in_onnxruntime
+from strobe.models.runtimes import in_onnxruntime, runtime_facts
 from strobe.models.soft_resize import SoftResize
 from strobe.models.weights import digest_of_state
 
@@ -349,9 +349,9 @@ def classifier_of(
     described: dict[str, Any] = {}
     if isinstance(plan, ImagePlan):
         described = plan.to_json()
-    if options.backend != "torch" and call is None and isinstance(plan, ImagePlan) and not setup.autocast:
+    if options.backend == "onnxruntime" and call is None and isinstance(plan, ImagePlan) and not setup.autocast:
         call = in_onnxruntime(module.eval(), name=model.text, size_hw=plan.size_hw, device=setup.device)
-        facts["backend"] = options.backend
+        facts |= runtime_facts()
     spec = ModelSpec(
         name=model.text,
         provider=model.provider,

@@ -110,14 +110,14 @@ def _loaded(
     if not able(provider):
         if provider.detector:
             raise _not_a_classifier(text)
-        others = ", ".join(["bundled", *(scheme for scheme, one in PROVIDERS.working().items() if able(one))])
+        others = ", ".join(["bundled", *(scheme for scheme, one in PROVIDERS.own_members().items() if able(one))])
         raise ModelFailed(
             f"{printable(text)}: strobe cannot train models of {model.provider}:, which have no gradients or no "
             f"weights file; choose a classifier of {others}"
         )
     torch.manual_seed(seed)  # random weights and new heads depend on the seed
     pretrained = options.pretrained and model.plain not in WITHOUT_WEIGHTS
-    loaded = load_model(text, replace(options, label_space=label_space, pretrained=pretrained))
+    loaded = load_model(text, replace(options.for_gradients(), label_space=label_space, pretrained=pretrained))
     if not isinstance(loaded, TorchClassifier):
         raise _not_a_classifier(text)
     return loaded, model, model.weights is None and not pretrained

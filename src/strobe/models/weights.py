@@ -13,7 +13,7 @@ from typing import Any
 
 from strobe.core.arrays import digest_of_tensors
 from strobe.core.errors import InvalidFile, ModelFailed, printable
-from strobe.core.late import require
+from strobe.core.readers import bounded, opened_safetensors, read_torch
 from strobe.models.checkpoints import Checkpoint, network_alone, normalized_once, parallel_removed, unwrapped
 from strobe.models.options import LoadOptions, ModelName
 from strobe.models.plan import ImagePlan
@@ -82,26 +82,21 @@ def read_checkpoint(path: Path, *, trust: bool = False) -> Checkpoint:
         return _tensors(path, _read_safetensors(path))
     if head.lstrip()[:1] == b"<" or head.startswith(b"version https://git-lfs"):
         raise InvalidFile(path, "this is a web page or a pointer file, not weights", hint="download the file itself")
-    torch = require("torch", what="reading weights", extra="models")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # warnings about pickle protocols; unreadable files are reported below
-            content = torch.load(path, map_location="cpu", weights_only=True)
+            content = read_torch(path)
     except pickle.UnpicklingError as error:
         if not _wants_code(error, head):
             raise InvalidFile(path, "not a weights file torch can read", hint="is it truncated?") from error
         if not trust:
             raise would_run_code(path) from error
         try:
-            content = torch.load(path, map_location="cpu", weights_only=False)
+            content = read_torch(path, trust=True)
         except Exception as worse:
             raise InvalidFile(
                 path, f"cannot be read even with <<trust=True>> ({printable(worse, limit=120)})"
             ) from worse
-    except (RuntimeError, EOFError, ValueError, OSError, KeyError, IndexError, AttributeError) as error:
-        reason = printable(error, limit=120) or type(error).__name__
-        problem = f"not a weights file torch can read ({reason})"
-        raise InvalidFile(path, problem, hint="is it truncated?") from error
     return _tensors(path, content)
 
 
@@ -140,12 +135,8 @@ def _head(path: Path) -> bytes:
 
 
 def _read_safetensors(path: Path) -> dict[str, Any]:
-    loader = require("safetensors.torch", what="reading safetensors", extra="models")
-    try:
-        return dict(loader.load_file(str(path)))
-    except Exception as error:  # safetensors raises its own Rust class, which differs between versions
-        problem = f"not a safetensors file ({printable(error, limit=120)})"
-        raise InvalidFile(path, problem, hint="is it truncated?") from error
+    with opened_safetensors(path) as file:
+        return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
 
 
 def _wants_code(error: pickle.UnpicklingError, head: bytes) -> bool:
@@ -161,6 +152,7 @@ def _tensors(path: Path, content: Any) -> Checkpoint:
     state = OrderedDict((str(k), v) for k, v in items if hasattr(v, "shape"))
     if not state:
         raise InvalidFile(path, "contains no tensors", hint="save model.state_dict()")
+    bounded(path, sum(one.numel() * one.element_size() for one in state.values()))  # a view repeats stored numbers
     found = parallel_removed(state)
     if not found.removed and (versions := getattr(mapping, "_metadata", None)) is not None:
         found.tensors._metadata = versions  # type: ignore[attr-defined]  # torch uses it to convert old tensor names

@@ -8,6 +8,7 @@ from strobe.analyses.comparison import Change
 from strobe.analyses.gate import Check, Gate
 from strobe.analyses.gate_plan import GatePlan
 from strobe.core.errors import printable
+from strobe.core.quoting import safe_markdown
 from strobe.report.view import in_names, sources
 from strobe.report.wording import counted, in_subset, join, with_interval
 
@@ -97,22 +98,22 @@ def as_markdown(found: Gate) -> str:
     """Return a table of the rules, and the newly broken and newly held sets. External text is escaped."""
     found = in_short(found)
     cells = [
-        (_mark(one), _title(one), figure_of(one), f"**{one.verdict}**: {_escaped(one.sentence)}")
+        (_mark(one), _title(one), figure_of(one), f"**{one.verdict}**: {safe_markdown(one.sentence)}")
         for one in found.checks
     ]
     rows = [f"| {' | '.join(row)} |" for row in cells]
     lines = [
         f"### strobe gate: {'passed ✅' if found.passed else 'failed ❌'}",
         "",
-        _escaped(_about(found)),
+        safe_markdown(_about(found)),
         "",
         "| | rule | figure [95 % interval] | verdict |",
         "|---|---|---|---|",
         *rows,
     ]
-    lines += [line for caution in found.cautions or () for line in ("", _escaped(_sentence(caution, found)))]
+    lines += [line for caution in found.cautions or () for line in ("", safe_markdown(_sentence(caution, found)))]
     for change in changes_of(found):
-        lines += ["", _escaped(change.sentence())]
+        lines += ["", safe_markdown(change.sentence())]
         better, worse = change.words
         lines += _named(worse.capitalize(), change.broken, change.newly_broken)
         lines += _named(better.capitalize(), change.held, change.newly_held)
@@ -129,7 +130,7 @@ def _sentence(caution: str, found: Gate) -> str:
 
 def _title(check: Check) -> str:
     """Return the rule as text. Names of contrasts and baselines are arbitrary and must be escaped."""
-    return _escaped(check.title) if check.limit.is_contrast or check.against else check.title
+    return safe_markdown(check.title) if check.limit.is_contrast or check.against else check.title
 
 
 def _mark(check: Check) -> str:
@@ -144,7 +145,7 @@ def _mark(check: Check) -> str:
 def _named(what: str, names: Sequence[str], n: int) -> list[str]:
     if not n:
         return []
-    shown = [_escaped(name) for name in names[:MOST_NAMED]]
+    shown = [safe_markdown(name) for name in names[:MOST_NAMED]]
     rest = [f"{n - len(shown)} more"] if n > len(shown) else []
     return [
         "",
@@ -154,14 +155,6 @@ def _named(what: str, names: Sequence[str], n: int) -> list[str]:
         "",
         "</details>",
     ]
-
-
-def _escaped(text: str) -> str:
-    """Escape text for Markdown, so that it cannot contain tables, links or HTML."""
-    plain = printable(text, limit=1000)
-    for sign in "\\`*_{}[]<>|#":
-        plain = plain.replace(sign, f"\\{sign}" if sign not in "<>" else {"<": "&lt;", ">": "&gt;"}[sign])
-    return plain
 
 
 def as_junit(found: Gate) -> str:

@@ -192,8 +192,19 @@ def _notes(models: Mapping[str, ModelResult], view: View) -> list[str]:
             )
     if judged and (printed := printed_on(view.results.dataset.name)):
         notes.append(printed)
-    notes += [f"{text}." for text in out_of_reach(models)]
+    notes += [f"{text}." for text in (*out_of_reach(models), *published_means(models))]
     return notes + list(dict.fromkeys(_ceiling(one.ceiling, view) for one in judged.values() if one.ceiling))
+
+
+def published_means(models: Mapping[str, ModelResult]) -> list[str]:
+    """Return a line for each model whose mean over corruptions has others than the published ones of ImageNet-C."""
+    tops = {name: top_mean(one) for name, one in models.items() if isinstance(one, ClassificationResult)}
+    return [
+        f"{printable(name)}: at level {top.level:g}, the mean is {percent(top.published)} over ImageNet-C's published "
+        f"corruptions ({top.published.n}) and {percent(top.at)} over all {top.at.n}"
+        for name, top in tops.items()
+        if top is not None and top.published is not None
+    ]
 
 
 def out_of_reach(models: Mapping[str, ModelResult]) -> list[str]:
@@ -340,7 +351,7 @@ def headline_lines(results: Results) -> list[Lines]:
         notes += [f"{printable(name)}: {stopped(model)}" for name, model in known.items() if model.stopped_early]
         notes += [_bounds(name, model, model.bounds, data.k) for name, model in known.items() if model.bounds]
         notes += list(dict.fromkeys(_ceiling_line(model.ceiling, data.k) for model in known.values() if model.ceiling))
-        notes += out_of_reach(models)
+        notes += [*out_of_reach(models), *published_means(models)]
         notes += [note for study in applying(view) for note in study.notes(view, task)]
         out.append((f"{printable(data.name)}: {task}", columns, rows, notes))
     return [view.cautioned(one) for one in (*out, *(lines for study in applying(view) for lines in study.lines(view)))]

@@ -152,7 +152,8 @@ def _cell(found: Estimate, *, is_best: bool) -> str:
     if found.value is None:
         return "--"
     value = _number(found.value)
-    bounds = "" if found.low is None or found.high is None else f"[{_number(found.low)}, {_number(found.high)}]"
+    ends = found.ends()
+    bounds = "" if ends is None else f"[{', '.join(ends)}]".replace("-", "$-$")
     return (f"\\textbf{{{value}}}" if is_best else value) + (f" {{\\scriptsize {bounds}}}" if bounds else "")
 
 

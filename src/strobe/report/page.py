@@ -116,8 +116,7 @@ def write_report(
         change=options.change,
         whole={short: name for name, short in names.items()},
     )
-    for problem in STUDIES.problems():
-        progress.note(problem)
+    STUDIES.report(progress.note)
     with progress.task("figures", None) as advance:
         figures = section_figures(view)
         figure_names = set()

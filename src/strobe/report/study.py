@@ -16,7 +16,7 @@ from strobe.analyses.model_results import ModelResult
 from strobe.core.answers import Answers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError
-from strobe.core.late import Registry
+from strobe.core.late import Plugin, Registry
 from strobe.core.ports import FrameSource
 from strobe.core.tasks import Task
 from strobe.report.view import Lines, Table, View
@@ -145,7 +145,16 @@ class Study:
         return {}
 
 
-STUDIES: Registry[Study] = Registry(
+class StudyList(Registry[Study]):
+    """The list of studies. It gives out a package's study in a wrapper that lets it add and not replace."""
+
+    def _added(self, member: Study, plugin: Plugin) -> Study:
+        from strobe.report.added_study import AddedStudy
+
+        return AddedStudy(member, plugin, list(self.own_members().values()))
+
+
+STUDIES: Registry[Study] = StudyList(
     "studies",
     Study,
     "study",
@@ -201,5 +210,5 @@ def decided(view: View, ask: Callable[[Study], T | None]) -> T | None:
 
 @cache
 def tables() -> Mapping[str, Callable[[View], Table]]:
-    """Return every table by the name of its file under `tables/`. A plugin cannot replace a table of strobe's own."""
+    """Return every table by the name of its file under `tables/`."""
     return {name: make for study in reversed(studies()) for name, make in study.tables.items()}

@@ -1,7 +1,6 @@
 """The tables of a run: records as rows, CSV that opens well in a spreadsheet, and every model on every set."""
 
 import csv
-import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache, lru_cache
@@ -19,6 +18,7 @@ from strobe.core.errors import printable
 from strobe.core.estimate import Estimate
 from strobe.core.files import replacing, write_text
 from strobe.core.parquet import arrow_of
+from strobe.core.quoting import csv_text, safe_cell
 from strobe.core.tables import texts
 from strobe.report.study import applying, tables
 from strobe.report.view import Cell, Row, Table, View
@@ -71,9 +71,6 @@ def each(models: Mapping[str, M], rows: Callable[[M], Iterable[Row]]) -> Table:
     return [{"model": name, **found} for name, model in models.items() for found in rows(model)]
 
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-
-
 def cell(value: Cell) -> Cell:
     """Return a cell as written to a CSV file."""
     if value is None:
@@ -85,8 +82,7 @@ def cell(value: Cell) -> Cell:
 
 @lru_cache(4096)  # names and methods repeat very often
 def _text(value: str) -> str:
-    value = printable(value, limit=2000)
-    return "'" + value if value.startswith(_FORMULA) else value  # a spreadsheet would run it as a formula
+    return str(safe_cell(printable(value, limit=2000)))
 
 
 def as_csv(rows: Sequence[Row]) -> str:
@@ -96,15 +92,17 @@ def as_csv(rows: Sequence[Row]) -> str:
     "model,acc\\na,0.5\\n'=cmd(),\\n"
     """
     columns = list(dict.fromkeys(column for names in dict.fromkeys(map(tuple, rows)) for column in names))
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(columns)
     # The CSV writer itself writes floats by repr and None as an empty cell, so most cells need no conversion.
-    writer.writerows(
-        [round(one, 6) if type(one) is float else one if one is None else cell(one) for one in map(row.get, columns)]
-        for row in rows
+    return csv_text(
+        columns,
+        (
+            [
+                round(one, 6) if type(one) is float else one if one is None else cell(one)
+                for one in map(row.get, columns)
+            ]
+            for row in rows
+        ),
     )
-    return out.getvalue()
 
 
 def _with_unscored(results: Results, rows: Table) -> Table:

@@ -15,7 +15,7 @@ from strobe.core.errors import printable
 from strobe.core.names import shown_models
 from strobe.core.tables import SOURCES
 from strobe.core.tasks import Task
-from strobe.report.wording import Figure, counted, join, plain_number
+from strobe.report.wording import EstimateText, counted, join, plain_number
 from strobe.studies.variants.records import VariantFacts
 
 _PHOTO_NAMES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm")
@@ -234,7 +234,7 @@ class View:
     def cautioned(self, lines: Lines) -> Lines:
         """Return a table with a note for each reason why one of its figures must be read with care."""
         title, columns, rows, notes = lines
-        cautions = [cell.caution for row in rows for cell in row if isinstance(cell, Figure) and cell.caution]
+        cautions = [cell.caution for row in rows for cell in row if isinstance(cell, EstimateText) and cell.caution]
         return title, columns, rows, list(dict.fromkeys([*notes, *map(self.words.say, cautions)]))
 
     @cached_property

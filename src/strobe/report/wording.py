@@ -79,9 +79,7 @@ def measured(found: Estimate, unit: str = "%") -> str:
     """
     if found.value is None:
         return NONE
-    ends = (
-        "no interval" if found.low is None or found.high is None else f"{100 * found.low:.1f}, {100 * found.high:.1f}"
-    )
+    ends = ", ".join(found.ends() or ("no interval",))
     text = f"{100 * found.value:.1f}~{unit} [{ends.replace(' ', '~')}]"
     return _minus(text.replace("~", "\N{NO-BREAK SPACE}"))
 
@@ -92,15 +90,15 @@ def with_interval(found: Estimate, mark: str = "") -> str:
     >>> with_interval(Estimate(value=-0.5, low=-0.6, high=-0.4, n=9))
     '−50.0 [−60.0, −40.0]'
     """
-    return Figure(_minus(found.text()) + mark, found)
+    return EstimateText(_minus(found.text()) + mark, found)
 
 
-class Figure(str):
+class EstimateText(str):
     """A printed figure that keeps the reason why its interval must be read with care, if there is one."""
 
     caution: str | None
 
-    def __new__(cls, text: str, found: Estimate) -> "Figure":
+    def __new__(cls, text: str, found: Estimate) -> "EstimateText":
         """Return the text of an estimate with its caution."""
         out = super().__new__(cls, text)
         out.caution = None if found.low is None else found.reason

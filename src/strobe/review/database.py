@@ -48,7 +48,10 @@ class Database:
             self._writer = _sqlite(self._file, "BEGIN IMMEDIATE", "FULL")
             self._passing = _sqlite(self._file, "BEGIN IMMEDIATE", "NORMAL")
             self._reader = _sqlite(self._file, "BEGIN", "FULL")
-            self._quick = _opened(self._file)
+            try:
+                self._quick = _opened(self._file)
+            except sqlite3.Error as error:
+                raise _unusable(self.shown, error) from error
             self._quick.row_factory = sqlite3.Row
         else:
             require("psycopg", what="a PostgreSQL store", extra="postgres")

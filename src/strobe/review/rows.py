@@ -7,6 +7,8 @@ from functools import cache
 from types import UnionType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
+from strobe.core.files import json_of
+
 Answer = Any
 """One person's answer to one task of any question: a record of `strobe.core.people.PEOPLE`."""
 
@@ -22,7 +24,7 @@ def _readers(kind: type[Any]) -> dict[str, Callable[[Any], Any]]:
         if bool in kinds:
             readers[name] = bool
         elif any(get_origin(one) is tuple for one in kinds):
-            readers[name] = lambda text: tuple(json.loads(text))
+            readers[name] = lambda text: tuple(json_of(text))
     return readers
 
 

@@ -17,6 +17,7 @@ from sqlalchemy import Connection
 from strobe.core.codec import decode, encode
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError
+from strobe.core.files import json_of
 from strobe.review.conduct import Conduct, ReviewOptions
 from strobe.review.database import Database, execute, fill, meta, roomy, set_meta
 from strobe.review.log import AnswerLog, Conflict
@@ -111,7 +112,7 @@ class Store:
 
         An unknown digest is empty.
         """
-        return list(json.loads(meta(connection, self._kept("laid_out")) or "[]")) or ["", ""]
+        return list(json_of(meta(connection, self._kept("laid_out")) or "[]")) or ["", ""]
 
     def _lay_out(self, connection: Connection, dataset: Dataset, content: Content | None) -> None:
         set_meta(connection, "candidates", self._check(connection, dataset))
@@ -161,9 +162,9 @@ class Store:
         """
         before = meta(connection, self._kept("settings"))
         kept = meta(connection, self._kept("shown_votes"))
-        shown = json.loads(kept) if kept else []
+        shown = json_of(kept) if kept else []
         if not shown:
-            shown = [["", settings.show_votes if before is None else json.loads(before)["show_votes"]]]
+            shown = [["", settings.show_votes if before is None else json_of(before)["show_votes"]]]
         if shown[-1][1] != settings.show_votes:
             last = self._last(connection)
             now = timestamp(self.clock())
@@ -187,11 +188,9 @@ class Store:
                 return None
             people = execute(connection, "SELECT name FROM annotators WHERE role = 'annotator' AND paused = 0")
             return Conduct(
-                settings=decode(ReviewOptions, json.loads(kept)),
+                settings=decode(ReviewOptions, json_of(kept)),
                 people=tuple(sorted(people.values())),
-                shown=tuple(
-                    (since, on) for since, on in json.loads(meta(connection, self._kept("shown_votes")) or "[]")
-                ),
+                shown=tuple((since, on) for since, on in json_of(meta(connection, self._kept("shown_votes")) or "[]")),
             )
 
     def check(self, dataset: Dataset, content: Content) -> None:

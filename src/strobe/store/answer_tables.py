@@ -5,9 +5,11 @@ Scores that do not fit in memory are in a temporary file, which is read a few ro
 
 import hashlib
 import os
+import re
 import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Literal, cast
@@ -26,6 +28,9 @@ from strobe.core.tasks import Task
 
 MOST = 2**29
 """The largest number of bytes of scores in memory. Larger arrays go into a file."""
+
+_DIGITS = 16
+_DIGEST = re.compile(rf"\.([0-9a-f]{{{_DIGITS}}})\.parquet")
 
 Matrix = NDArray[np.float32]
 
@@ -114,7 +119,7 @@ class Format:
 
     def read(self, whole: AnswerShape, pieces: Iterable[TablePart], *, hint: str) -> Answers:
         """Merge the answers of parts in order. Raise a one-line error if the columns of a part are damaged."""
-        at = Path()
+        at = Path(f"the answers of {whole.model}")
 
         def each() -> Iterator[TablePart]:
             nonlocal at
@@ -122,10 +127,18 @@ class Format:
                 at = piece.path
                 yield piece
 
-        try:
+        with damaged_columns(lambda: at, hint=hint):
             return self.answers(whole, each())
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError, pa.ArrowException) as error:
-            raise InvalidFile(at, f"its columns are damaged ({printable(error, limit=80)})", hint=hint) from error
+
+
+@contextmanager
+def damaged_columns(path: Path | Callable[[], Path], *, hint: str) -> Iterator[None]:
+    """Turn an error about the columns of a file into one line that names the file."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, pa.ArrowException) as error:
+        at = path() if callable(path) else path
+        raise InvalidFile(at, f"its columns are damaged ({printable(error, limit=80)})", hint=hint) from error
 
 
 def write_columns(path: Path, columns: Columns, said: Mapping[str, str]) -> None:
@@ -133,6 +146,17 @@ def write_columns(path: Path, columns: Columns, said: Mapping[str, str]) -> None
     content = parquet_of(columns, said)
     with replacing(path) as temporary:
         temporary.write_bytes(content)
+
+
+def digest_in_name(path: Path) -> str | None:
+    """Return the beginning of the file's digest, which is at the end of its name, if it has one."""
+    found = _DIGEST.search(path.name)
+    return found[1] if found else None
+
+
+def with_digest_in_name(path: Path, sha256: str) -> Path:
+    """Return the path with the file's digest in its name. Two shards with the same first and last frame thus differ."""
+    return path.with_name(f"{path.name.partition('.')[0]}.{sha256[:_DIGITS]}.parquet")
 
 
 def parquet_of(columns: Columns, said: Mapping[str, str]) -> pa.Buffer:
@@ -158,11 +182,8 @@ def read_columns(
         for name in columns or needs:
             if not pa.types.is_string(table.schema.field(name).type):
                 raise KeyError(f"{name} is not a text column")
-            table.column(name).validate(
-                full=True
-            )  # damaged text is not valid UTF-8, which pyarrow reports only when the text is read
         return table
-    except (pa.ArrowException, KeyError) as error:
+    except KeyError as error:
         raise InvalidFile(path, f"not a readable Parquet file ({printable(error, limit=80)})", hint=hint) from error
 
 

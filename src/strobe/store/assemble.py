@@ -1,6 +1,5 @@
 """Build a Dataset from table columns and check every rule. Errors name the file, the row and the rule."""
 
-import json
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from strobe.core.arrays import Bools, Ints, are_pixels, blocks
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.errors import InvalidFile, InvalidValue, in_file, printable
+from strobe.core.files import json_of
 from strobe.core.labels import LabelSpace
 from strobe.core.parquet import arrow_of, numbers_of
 from strobe.core.people import GROWING
@@ -226,8 +226,8 @@ def variants_of(path: Path, raw: dict[str, Column]) -> Variants:
 
 def _object(text: str) -> dict[str, Any]:
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        value = json_of(text)
+    except ValueError as error:
         raise InvalidValue(f"expected JSON, got {printable(text, limit=60)}") from error
     if not isinstance(value, dict):
         raise InvalidValue(f"expected a JSON object, got {printable(text, limit=60)}")

@@ -6,12 +6,11 @@ from typing import Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from strobe.core.answers import Answers
 from strobe.core.errors import InvalidFile
-from strobe.core.files import matching, regular, sha256_of_file
-from strobe.core.parquet import arrow_of
+from strobe.core.files import matching, sha256_of_file
+from strobe.core.parquet import arrow_of, read_footer
 from strobe.core.tasks import Task
 from strobe.store.answer_tables import BROUGHT, AnswerShape, TablePart, read_columns, write_columns
 from strobe.store.frame_names import FrameNames
@@ -46,15 +45,14 @@ def brought_files(run: Path) -> dict[str, tuple[Path, dict[str, str]]]:
     out = {}
     for path in matching(run, f"{_FOLDER}/*.parquet"):
         try:
-            metadata = pq.read_schema(regular(path)).metadata or {}
             facts = {
                 key.decode().removeprefix("strobe."): value.decode()
-                for key, value in metadata.items()
+                for key, value in read_footer(path, hint=_AGAIN).metadata.items()
                 if key.startswith(b"strobe.")
             }
             Task(facts.get("task", Task.CLASSIFICATION))
             out[facts["model"]] = path, facts
-        except (pa.ArrowException, OSError, KeyError, ValueError) as error:
+        except (OSError, KeyError, ValueError) as error:
             raise InvalidFile(path, "not a readable Parquet file", hint=_AGAIN) from error
     return out
 

@@ -26,10 +26,11 @@ from strobe.core.locks import writes
 from strobe.core.parquet import arrow_of, numbers_of, open_bounded, written_out
 from strobe.core.people import GROWING
 from strobe.core.records import Verdict
-from strobe.core.swaps import settle, swapping
+from strobe.core.seals import DIGESTS, check_file, digest_of_json, read_digests, write_digests
+from strobe.core.swaps import Staged, settle, swapping
 from strobe.core.tables import Boxes, Frames, Hints, Labels, LazyColumn, Sets, Videos, texts
 from strobe.store.assemble import assemble, said, variants_of, with_info
-from strobe.store.dataset_json import digest_of_json, read_info, write_info
+from strobe.store.dataset_json import read_info, write_info
 from strobe.store.ports import Tables
 from strobe.store.tables import Column, Table, TableSchema, columns_of, read_table, schemas
 
@@ -219,6 +220,8 @@ def read(folder: Path, *, people: bool = True) -> Dataset:
     settle(folder)
     info, files, schema, digests = read_info(folder)
     tables = TableFolder(folder)
+    for name in sorted((read_digests(folder) or {"files": {}})["files"]) if people else ():
+        check_file(folder, name, hint=f"copy it again, or remove {DIGESTS} to use the answers as they are")
     if digests is not None and _is_whole(tables, files, schema):
         with in_file(folder):
             dataset = read_vouched(tables, folder, info, schema, people=people)
@@ -302,6 +305,7 @@ def write(dataset: Dataset, folder: Path, *, overwrite: bool = False) -> Path:
             path = staged.root / "dataset.json"
             digests = "" if dataset.verdicts else dataset.digest(), dataset.frames_digest()
             write_info(path, dataset.info, files, number, digests=digests)
+            _write_digests(staged, {})
         except OSError as error:
             raise cannot_write(folder / path.name, error) from error
         for name in _OPTIONAL:
@@ -344,9 +348,20 @@ def _appended(folder: Path, dataset: Dataset, table: str, key: str, records: Ite
     if len(by_id) == before:
         return dataset
     changed = replace(dataset, **{table: tuple(by_id.values())})  # type: ignore[arg-type]  # `table` is a key of GROWING
-    with replacing(folder / f"{table}.parquet") as temporary:
-        _write_table(temporary, columns_of(changed)[table], schemas(dataset.schema)[table].arrow)
+    with swapping(folder) as staged:
+        path = staged.root / f"{table}.parquet"
+        _write_table(path, columns_of(changed)[table], schemas(dataset.schema)[table].arrow)
+        _write_digests(staged, (read_digests(folder) or {"files": {}})["files"])
     return changed
+
+
+def _write_digests(staged: Staged, keep: Mapping[str, str]) -> None:
+    """Write the digests of the tables of people's answers, which dataset.json does not list."""
+    people = [path for path in staged.root.glob("*.parquet") if path.stem in GROWING]
+    if people:
+        write_digests(staged.root, people, keep=keep, more={})
+    else:
+        staged.remove(DIGESTS)
 
 
 def _write_table(path: Path, table: Table, schema: pa.Schema) -> str:

@@ -1,6 +1,5 @@
 """Read and write dataset.json, the description of a dataset folder. It contains a digest of its own content."""
 
-import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +10,7 @@ from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, expect, p
 from strobe.core.files import inside, read_json
 from strobe.core.labels import LabelSpace
 from strobe.core.people import GROWING
+from strobe.core.seals import digest_of_json
 
 SCHEMA = 2
 """The newest folder format this version reads. It writes format 1 if that suffices."""
@@ -119,8 +119,3 @@ def write_info(
         checked = {"digest": digests[0], "frames_digest": digests[1]}
         content["checked"] = {"of": digest_of_json({**content, "checked": checked}), **checked}
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
-
-
-def digest_of_json(content: Mapping[str, Any]) -> str:
-    """Return a digest of JSON content, whatever the order of its keys."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

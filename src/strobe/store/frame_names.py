@@ -1,5 +1,6 @@
 """The frames of a dataset by their ids in stored answers, and the record of a run's frames (`frames/`)."""
 
+import hashlib
 import json
 from collections.abc import Mapping
 from functools import cached_property
@@ -10,11 +11,12 @@ import pyarrow as pa
 
 from strobe.core.arrays import blocks
 from strobe.core.dataset import Dataset
-from strobe.core.files import matching
+from strobe.core.errors import StrobeError, printable
+from strobe.core.files import matching, write_bytes
 from strobe.core.parquet import arrow_of
 from strobe.core.records import frame_id
 from strobe.core.tables import recipe_of
-from strobe.store.answer_tables import Rows, read_columns, write_columns
+from strobe.store.answer_tables import Rows, digest_in_name, parquet_of, read_columns, with_digest_in_name
 
 FRAMES = "frames"
 _PIXEL_DIGITS = 16
@@ -49,15 +51,25 @@ class FrameNames:
         """Return the frame's name in its source, for messages."""
         return str(self._dataset.frames.key[row])
 
+    def check_dataset(self) -> None:
+        """Raise StrobeError if the dataset's folder is gone, so that its frames are not stored as unreadable."""
+        root = self._dataset.root
+        if root is not None and not (root / "dataset.json").is_file():
+            raise StrobeError(
+                f"the dataset {printable(root)} was removed or moved while it was in use; put it back, and run the "
+                "command again"
+            )
+
     def _earlier(self, run: Path) -> Mapping[str, frozenset[str]]:
         """The ids whose pixels are unchanged, for every earlier state of the dataset in this run."""
         unchanged: dict[str, frozenset[str]] = {}
-        others = [path for path in matching(run, f"{FRAMES}/*.parquet") if path.stem != self.digest]
+        held = {path.name.partition(".")[0]: path for path in matching(run, f"{FRAMES}/*.parquet")}
+        others = {digest: path for digest, path in held.items() if digest != self.digest}
         now = set(zip(self._dataset.frame_ids(), pixels_of(self._dataset), strict=True)) if others else set()
-        for path in others:
-            table = read_columns(path, ["frame_id", "pixels"], hint="remove it")
-            held = zip(table.column("frame_id").to_pylist(), table.column("pixels").to_pylist(), strict=True)
-            unchanged[path.stem] = frozenset(name for name, pixel in now.intersection(held))
+        for digest, path in others.items():
+            table = read_columns(path, ["frame_id", "pixels"], hint="remove it", sha256=digest_in_name(path))
+            rows = zip(table.column("frame_id").to_pylist(), table.column("pixels").to_pylist(), strict=True)
+            unchanged[digest] = frozenset(name for name, pixel in now.intersection(rows))
         return unchanged
 
     def places(self, table: pa.Table, digest: str, *, near: int = 0) -> Rows:
@@ -90,8 +102,8 @@ def pixels_of(dataset: Dataset, rows: slice = slice(None)) -> list[str]:
 
 def keep_frames(folder: Path, dataset: Dataset, *, run: Path) -> None:
     """Store the dataset's current frames in `folder`, unless the run already has them."""
-    name = f"{dataset.frames_digest()}.parquet"
-    if not (run / FRAMES / name).is_file():
+    digest = dataset.frames_digest()
+    if not matching(run, f"{FRAMES}/{digest}.*"):
         parts = [
             (arrow_of(pa, dataset.frame_ids(rows)), arrow_of(pa, pixels_of(dataset, rows)))
             for rows in blocks(len(dataset.frames))
@@ -100,4 +112,6 @@ def keep_frames(folder: Path, dataset: Dataset, *, run: Path) -> None:
             name: pa.chunked_array(part, pa.string())
             for name, part in zip(("frame_id", "pixels"), zip(*parts, strict=True), strict=True)
         }
-        write_columns(folder / FRAMES / name, columns, {"schema": "1"})
+        content = parquet_of(columns, {"schema": "1"})
+        path = folder / FRAMES / f"{digest}.parquet"
+        write_bytes(with_digest_in_name(path, hashlib.sha256(content).hexdigest()), content)

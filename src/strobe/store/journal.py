@@ -3,7 +3,8 @@
     predictions/<model>/<key>.journal
 
 A line is a digest, a space and the Base64 text of an Arrow stream with the columns of a shard. If the process is
-killed, at most the last line is incomplete; it is ignored. Any other line that does not match its digest is damaged.
+killed, at most the last line is incomplete; it is ignored. Any other line that does not match its digest, or is not an
+uncompressed Arrow stream of these columns, is damaged.
 """
 
 import base64
@@ -18,7 +19,8 @@ from typing import Any
 import pyarrow as pa
 
 from strobe.core.errors import printable
-from strobe.core.files import cannot_write, make_folder, regular
+from strobe.core.files import cannot_write, json_of, make_folder, regular
+from strobe.core.readers import arrow_table, base64_of
 from strobe.core.remote import Usage
 from strobe.store.answer_tables import Columns
 
@@ -79,14 +81,20 @@ def read_journal(path: Path) -> JournalContent:
     except FileNotFoundError:  # a writer has just turned it into a shard
         lines = []
     tables: list[pa.Table] = []
-    damaged = []
+    damaged, schema = [], pa.schema([])
     for number, line in enumerate(lines, start=1):
         digest, _, text = line.partition(b" ")
-        if digest != _digest(text):
+        try:
+            if digest != _digest(text):
+                raise ValueError("another checksum")
+            table = arrow_table(base64_of(text))
+            schema = pa.unify_schemas([schema, table.schema])
+            needed = ("frame_id", "error") if len(table) else ("frame_id",)
+            if any(table.schema.field(name).type != pa.string() for name in needed):
+                raise ValueError("not the columns of answers")
+            tables.append(table)
+        except (ValueError, TypeError, KeyError):
             damaged.append(number)
-            continue
-        with pa.ipc.open_stream(base64.b64decode(text)) as stream:
-            tables.append(stream.read_all())
     return _joined(tables, damaged)
 
 
@@ -105,7 +113,7 @@ def spent_text(used: Usage) -> str:
 def spent_of(metadata: Mapping[bytes, bytes] | None) -> Usage:
     """Return what the requests of a shard used; nothing if its metadata has no such line."""
     try:
-        found: Any = json.loads((metadata or {}).get(_SPENT, b"{}"))
+        found: Any = json_of((metadata or {}).get(_SPENT, b"{}"))
         counts = {name: int(found.get(name, 0)) for name in Usage.__slots__ if name != "cost"}
         return Usage(**counts, cost=float(found.get("cost", 0.0)))
     except (ValueError, TypeError, AttributeError):
@@ -116,13 +124,10 @@ def damaged_lines(content: JournalContent) -> str:
     """Return a phrase that names the damaged lines.
 
     >>> damaged_lines(JournalContent(table=None, used=Usage(), damaged=[3, 7]))
-    'lines 3, 7 do not match their checksum'
+    'lines 3, 7 are damaged'
     """
-    many = len(content.damaged) > 1
     numbers = printable(", ".join(map(str, content.damaged)), limit=60)
-    return (
-        f"line{'s' if many else ''} {numbers} do{'' if many else 'es'} not match {'their' if many else 'its'} checksum"
-    )
+    return f"lines {numbers} are damaged" if len(content.damaged) > 1 else f"line {numbers} is damaged"
 
 
 def _digest(text: bytes) -> bytes:

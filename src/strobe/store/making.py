@@ -88,4 +88,4 @@ def advice_on_classes(classes: LabelSpace) -> str | None:
 
 
 def _has(wide: LabelSpace, classes: LabelSpace) -> bool:
-    return len(wide) > len(classes) and all(label in wide for label in classes.ids)
+    return len(wide) > len(classes) and all(len(wide.matches(label)) == 1 for label in classes.ids)

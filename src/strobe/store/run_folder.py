@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from fnmatch import fnmatch
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -16,16 +17,20 @@ import numpy as np
 
 from strobe.analyses.early import open_sets
 from strobe.analyses.plan import Plan, ScoreOptions
+from strobe.analyses.results import SCHEMA as RESULTS_SCHEMA
+from strobe.analyses.results import Results
 from strobe.core.answers import Answers, ClassAnswers, State
 from strobe.core.codec import decode, encode
 from strobe.core.dataset import Dataset
 from strobe.core.errors import CannotWrite, InvalidFile, StrobeError, expect, in_file, printable
-from strobe.core.files import inside, json_text, make_folder, read_json, sha256_of_file, write_json
+from strobe.core.files import inside, json_of, json_text, make_folder, matching, read_json, sha256_of_file, write_json
 from strobe.core.late import installed_version
 from strobe.core.locks import Lock, writing
 from strobe.core.remote import Usage
+from strobe.core.seals import check_file, digest_of_json, read_digests, without_digest, write_digests
 from strobe.core.swaps import settle, swapping
 from strobe.core.tasks import Task
+from strobe.store.answer_tables import digest_in_name
 from strobe.store.brought import brought_files, read_brought
 from strobe.store.frame_names import FRAMES, FrameNames, keep_frames
 from strobe.store.shards import ModelShards, facts_of, shard_models
@@ -34,6 +39,11 @@ SCHEMA = 1
 
 HELD = ("predictions/*/*.parquet", "predictions/*/*.journal", "external/*.parquet")
 """The files of a run that have predictions."""
+SEALED = ("results.json", "tables/*", "figures/*")
+"""The files of a run with digests in digests.json."""
+AGAIN = "run strobe score again"
+"""What to do if a file with results is damaged."""
+_EDITED = 'run predict or eval again, or remove "sha256" from it to use it as it is'
 _PACKAGES = ("numpy", "scipy", "pyarrow", "pillow", "av", "torch", "torchvision", "timm", "transformers", "onnxruntime")
 
 
@@ -66,6 +76,11 @@ def versions() -> dict[str, str]:
     }  # with PYTHONPATH=src, no package is installed
     known = {"strobe": installed_version(), **{name: installed_version(name) for name in _PACKAGES}}
     return found | {name: version for name, version in known.items() if version is not None}
+
+
+def _without_path(about: Mapping[str, Any]) -> dict[str, Any]:
+    """Return run.json without the path of its dataset, which the digest leaves out because a dataset may move."""
+    return {**about, "dataset": {**about["dataset"], "path": ""}}
 
 
 def _digests(files: Mapping[str, tuple[Path, Any]], known: Mapping[str, str]) -> dict[str, str]:
@@ -228,6 +243,8 @@ class Run:
             json_text(data)  # the content is written again later, and JSON cannot represent infinity or NaN
         except ValueError as error:
             raise InvalidFile(path, "it contains a number that is infinite or NaN") from error
+        without_digest(path, _without_path(data), hint=_EDITED)
+        data.pop("sha256", None)
         return data
 
     def asked(self) -> list[str]:
@@ -238,23 +255,9 @@ class Run:
     # -- the subset ----------------------------------------------------------------------------------------------
 
     def subset(self) -> Subset | None:
-        """The videos that the run was last scored on, or None for all videos.
-
-        Earlier versions stored only the name of the file in results.json. Such a run raises an error.
-        """
-        about = self.about()
-        if "subset" in about:
-            return None if about["subset"] is None else decode(Subset, about["subset"])
-        try:
-            name = read_json(inside(self.path, "results.json"))["settings"]["subset"]
-        except (StrobeError, KeyError, TypeError):  # the run has no readable results, so it must be scored anyway
-            return None
-        if name is None:
-            return None
-        raise StrobeError(
-            f"{printable(self.path)} was scored on the subset {printable(name)}, which was not stored with it; pass "
-            "the same <<subset=FILE>>, or <<subset=all>> for every set"
-        )
+        """The videos that the run was last scored on, or None for all videos."""
+        subset = self.about().get("subset")
+        return None if subset is None else decode(Subset, subset)
 
     @property
     def was_scored(self) -> bool:
@@ -334,7 +337,8 @@ class Run:
         }
         folder = make_folder(stage or self.path)
         keep_frames(folder, dataset, run=self.path)
-        write_json(folder / "run.json", content)
+        digest = digest_of_json(_without_path(json_of(json_text(content))))
+        write_json(folder / "run.json", {**content, "sha256": digest})
         return content
 
     @property
@@ -414,6 +418,51 @@ class Run:
         found = self.models(dataset, allow_missing=allow_missing, k=k)
         return sorted(found, key=lambda one: asked.index(one.name) if one.name in asked else len(asked))
 
+    # -- the results ---------------------------------------------------------------------------------------------
+
+    def results(self) -> Results:
+        """Return results.json, checked against its digest."""
+        path = check_file(self.path, "results.json", hint=AGAIN)
+        data = read_json(path, hint="run strobe score on this run first")
+        if not isinstance(data, dict) or not isinstance(data.get("schema"), int):
+            raise InvalidFile(path, "no schema number", where="schema", hint=AGAIN)
+        if data["schema"] > RESULTS_SCHEMA:
+            raise InvalidFile(
+                path,
+                f"format {data['schema']} is newer than this version of strobe supports ({RESULTS_SCHEMA}); upgrade "
+                "strobe",
+            )
+        with in_file(path, hint=AGAIN):
+            return decode(Results, data)
+
+    def held(self, stage: Path | None = None) -> dict[str, str]:
+        """Return the digest of every file with predictions, by its name. Files in `stage` replace those of the run."""
+        places = [place for place in (self.path, stage) if place is not None]
+        files = {
+            path.relative_to(top).as_posix(): path for top in places for one in HELD for path in matching(top, one)
+        }
+        return {name: digest_in_name(path) or sha256_of_file(path) for name, path in sorted(files.items())}
+
+    def is_current(self) -> bool:
+        """Return whether the results were computed from exactly the predictions that the run now has."""
+        digests = read_digests(self.path)
+        if digests is None or not (self.path / "results.json").is_file():
+            return False
+        return bool(digests.get("predictions") == self.held())
+
+    def seal(self, written: Path, *, keep: Sequence[str] = (), predictions: Mapping[str, str] | None = None) -> None:
+        """Write digests.json into `written`, with the digests of the results, tables and figures in that folder.
+
+        Files that match a pattern in `keep` keep their digests. `predictions` are those that the results were computed
+        from, if the results are new.
+        """
+        before = (read_digests(self.path) if keep else None) or {"files": {}}
+        kept = {name: digest for name, digest in before["files"].items() if any(fnmatch(name, one) for one in keep)}
+        files = {path.relative_to(written).as_posix(): path for one in SEALED for path in matching(written, one)}
+        held = before.get("predictions", {}) if predictions is None else predictions
+        new = [path for name, path in files.items() if not any(fnmatch(name, one) for one in keep)]
+        write_digests(written, new, keep=kept, more={"predictions": held})
+
     # -- writing -------------------------------------------------------------------------------------------------
 
     @contextmanager
@@ -440,5 +489,7 @@ class Run:
             with writing(self.path), swapping(self.path) as staged:
                 stage = staged.root
                 yield stage
+                if (stage / "results.json").is_file():
+                    self.seal(stage, predictions=self.held(stage))
         except CannotWrite as error:  # report the final path instead of the path in the staging folder
             raise CannotWrite(str(error).replace(str(stage), str(self.path))) from error

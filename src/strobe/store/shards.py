@@ -1,6 +1,6 @@
 """Answers of models run by strobe: append-only Parquet shards per model, with each frame exactly once.
 
-    frames/<digest>.parquet                      id and pixels of every frame of the dataset with that frames_digest
+    frames/<frames_digest>.<digest>.parquet      id and pixels of every frame of the dataset with that frames_digest
     predictions/<model>/model.json               the facts that predictions depend on, and their key
     predictions/<model>/model-<key>.json         the same for an earlier checkpoint of this name
     predictions/<model>/<key>-<first>-<last>.<digest>.parquet
@@ -27,14 +27,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from strobe.core.answers import Answers
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.files import inside, matching, read_json, replacing, sha256_of_file, write_json
-from strobe.core.parquet import numbers_of
+from strobe.core.parquet import numbers_of, read_footer
 from strobe.core.remote import Usage
+from strobe.core.seals import with_digest, without_digest
 from strobe.core.tasks import Task
 from strobe.store.answer_tables import (
     SHARDS,
@@ -42,8 +42,11 @@ from strobe.store.answer_tables import (
     Columns,
     Rows,
     TablePart,
+    damaged_columns,
+    digest_in_name,
     parquet_of,
     read_columns,
+    with_digest_in_name,
 )
 from strobe.store.frame_names import FrameNames
 from strobe.store.journal import SUFFIX, Journal, JournalContent, damaged_lines, read_journal, spent_of, spent_text
@@ -59,11 +62,8 @@ If one changes, it is a different model with the same name.
 """
 _TEXTS = ("name", "key", "task", "label_space", "kind", "weights")
 _AGAIN = "remove it and run predict again"
-_DIGITS = 16
 _FOLD_ROWS = 4096
 """The number of frames after which a journal becomes a shard."""
-_DIGEST = re.compile(rf"\.([0-9a-f]{{{_DIGITS}}})\.parquet")
-"""The digest at the end of a shard's name."""
 _EVERY_BOX = "every"
 """The metadata key of a shard that includes boxes of classes outside the dataset."""
 
@@ -110,10 +110,7 @@ def _said(path: Path) -> dict[str, Any]:
             f"{printable(path)}: format {schema} is newer than this version of strobe supports ({SCHEMA}); upgrade "
             f"strobe"
         )
-    known: dict[str, Any] = dict(facts) if isinstance(schema, int) else {}
-    digest = known.pop("sha256", None)
-    if digest is not None and digest != _digest_of(known):
-        raise InvalidFile(path, "damaged: its content does not match its digest", hint=_AGAIN)
+    known = without_digest(path, facts, hint=_AGAIN) if isinstance(schema, int) else {}
     wrong = next((key for key in _TEXTS if not isinstance(known.get(key), str)), None)
     wrong = wrong or next((key for key in KEY_FACTS if key not in known), None)
     childless, spec = known.get("childless", []), known.get("spec")
@@ -133,10 +130,6 @@ def _read_or_none(path: Path) -> dict[str, Any] | None:
     except InvalidFile:
         return None
     return content if isinstance(content, dict) else None
-
-
-def _digest_of(facts: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
 class ModelShards:
@@ -205,8 +198,8 @@ class ModelShards:
             reason = f"its {_CHANGES[changed[0]]} changed"
             line = f"{reason}; the predictions of the earlier checkpoint (weights {earlier}) are kept"
             write_json(self.folder / f"model-{before.get('key')}.json", before)
-        if before not in (content, content | {"sha256": _digest_of(content)}):
-            write_json(path, content | {"sha256": _digest_of(content)})
+        if before not in (content, with_digest(content)):
+            write_json(path, with_digest(content))
         (self.folder / f"model-{self.key}.json").unlink(missing_ok=True)  # an earlier checkpoint is used again
         return line
 
@@ -238,8 +231,8 @@ class ModelShards:
                 table = self._table(path, ["frame_id", "error"])
                 if retry_errors and table.column("error").null_count < len(table):
                     table = self._drop_errors(path)
-                elif not _DIGEST.search(path.name):
-                    path.rename(_named(path, sha256_of_file(path)))
+                elif digest_in_name(path) is None:
+                    path.rename(with_digest_in_name(path, sha256_of_file(path)))
             except InvalidFile:
                 if path.is_dir():  # strobe did not make it, so it is not removed
                     raise
@@ -271,8 +264,8 @@ class ModelShards:
 
         Raise InvalidFile if its content does not match its digest.
         """
-        digest = None if path.name in self._checked else _DIGEST.search(path.name)
-        table = read_columns(path, columns, needs=needs, hint=_AGAIN, sha256=digest[1] if digest else None)
+        digest = None if path.name in self._checked else digest_in_name(path)
+        table = read_columns(path, columns, needs=needs, hint=_AGAIN, sha256=digest)
         self._checked.add(path.name)
         return table
 
@@ -291,6 +284,8 @@ class ModelShards:
 
     def write(self, rows: Rows, answers: Answers, *, device: str = "") -> Path:
         """Add a shard with the answers to these frames (ascending), atomically. It records the `device`."""
+        if answers.reasons:
+            self._frames.check_dataset()
         ids = {"frame_id": pa.array(self._frames.ids(rows), pa.string())}
         held = SHARDS[self.task].columns(answers, np.arange(len(rows)))
         path = self.folder / f"{self.key}-{int(rows[0]):08d}-{int(rows[-1]):08d}.parquet"
@@ -307,6 +302,8 @@ class ModelShards:
         on = {"device": device} if device else {}
         held: Columns = {"frame_id": pa.array([] if answers is None else self._frames.ids(rows), pa.string())}
         if answers is not None:
+            if answers.reasons:
+                self._frames.check_dataset()
             held |= SHARDS[self.task].columns(answers, np.arange(len(rows)))
         self._journal.add(held, {"key": self.key, "schema": str(SCHEMA), **self._said, **on}, used)
         if self._journal.n_rows >= _FOLD_ROWS:
@@ -330,10 +327,7 @@ class ModelShards:
         for path, digest in self._journals():
             content = known.get(path) or read_journal(path)
             if content.damaged and self._note is not None:
-                self._note(
-                    f"{printable(self.name)}: {path.name} was damaged ({damaged_lines(content)}); the frames are "
-                    "asked again"
-                )
+                self._note(f"{printable(self.name)}: {path.name}: {damaged_lines(content)}; the frames are asked again")
             self._write_journal(content, digest)
             path.unlink(missing_ok=True)
 
@@ -360,7 +354,7 @@ class ModelShards:
 
     def spent(self) -> Usage:
         """Return what the requests for the stored answers used."""
-        shards = [spent_of(pq.read_schema(path).metadata) for path, _ in self._shards()]
+        shards = [spent_of(read_footer(path, hint=_AGAIN).metadata) for path, _ in self._shards()]
         return sum((read_journal(path).used for path, _ in self._journals()), sum(shards, Usage()))
 
     def read(self, *, kind: str = "logits", every_box: bool = False) -> Answers:
@@ -382,34 +376,36 @@ class ModelShards:
                     raise InvalidFile(
                         path, "an earlier version did not store boxes of classes outside the dataset", hint=_AGAIN
                     )
-                places = self._places(path, table, digest, done)
-                if table.column("error").null_count < len(table):
-                    reasons = zip(places.tolist(), table.column("error").to_pylist(), strict=True)
-                    shape.reasons.update({place: why for place, why in reasons if place >= 0 and why is not None})
+                with damaged_columns(path, hint=_AGAIN):
+                    places = self._places(path, table, digest, done)
+                    shape.reasons.update(_reasons(table, places))
                 yield TablePart(path, table, places)
             for path, digest, content in journals:
                 if content.damaged:
                     raise InvalidFile(path, damaged_lines(content), hint="run the same predict command again")
                 if content.table is not None:
-                    places = self._frames.places(content.table, digest)
-                    places[(places >= 0) & done[places]] = -1  # a shard has them, too
-                    done[places[places >= 0]] = True
-                    why = zip(places.tolist(), content.table.column("error").to_pylist(), strict=True)
-                    shape.reasons.update({place: text for place, text in why if place >= 0 and text is not None})
+                    with damaged_columns(path, hint=_AGAIN):
+                        places = self._frames.places(content.table, digest)
+                        places[(places >= 0) & done[places]] = -1  # a shard has them, too
+                        done[places[places >= 0]] = True
+                        shape.reasons.update(_reasons(content.table, places))
                     yield TablePart(path, content.table, places)
 
         return SHARDS[self.task].read(shape, pieces(), hint=_AGAIN)
 
 
-def _named(path: Path, sha256: str) -> Path:
-    """Return the shard's path with its digest, so that two shards with the same first and last frame differ."""
-    return path.with_name(f"{path.name.partition('.')[0]}.{sha256[:_DIGITS]}.parquet")
+def _reasons(table: pa.Table, places: Rows) -> dict[int, str]:
+    """Return why frames have no answer, by the dataset's row."""
+    if table.column("error").null_count == len(table):
+        return {}
+    reasons = zip(places.tolist(), table.column("error").to_pylist(), strict=True)
+    return {place: why for place, why in reasons if place >= 0 and why is not None}
 
 
 def _put(path: Path, columns: Columns, said: Mapping[str, str]) -> Path:
     """Write a shard under its name with the digest, replacing the shard at `path`, atomically."""
     content = parquet_of(columns, said)
-    named = _named(path, hashlib.sha256(content).hexdigest())
+    named = with_digest_in_name(path, hashlib.sha256(content).hexdigest())
     with replacing(named) as temporary:
         temporary.write_bytes(content)
         if path != named:

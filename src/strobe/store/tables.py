@@ -138,6 +138,10 @@ def read_parquet(path: Path, columns: Collection[str]) -> tuple[pa.Table, list[s
 
 def read_table(path: Path, schema: TableSchema) -> dict[str, Column]:
     """Return the declared columns as numpy arrays (text as objects), with nulls replaced."""
+    if not path.exists():  # a column is read when it is first used
+        raise InvalidFile(
+            path, "the dataset was removed or moved while it was in use", hint="put it back, and run the command again"
+        )
     table, names = read_bounded(path, schema.names, listed=IN_PYTHON)
     out: dict[str, Column] = {}
     for declared in schema.arrow:

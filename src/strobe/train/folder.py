@@ -1,6 +1,5 @@
 """The folder of a training: its identity, checkpoint and curves, and the final move of its files into place."""
 
-import csv
 import hashlib
 import io
 import json
@@ -18,6 +17,8 @@ from strobe.core.codec import LEFT_OUT, decode, encode
 from strobe.core.errors import CannotWrite, InvalidFile, StrobeError, in_file, printable
 from strobe.core.files import inside, read_json, write_bytes, write_json, write_text
 from strobe.core.locks import LOCK, writing
+from strobe.core.quoting import csv_text
+from strobe.core.readers import read_torch
 from strobe.core.swaps import Staged, settle, swapping
 
 _ABOUT, _CHECKPOINT, _CURVES = "training.json", "checkpoint.pt", "curves.csv"
@@ -73,16 +74,12 @@ FIGURES = ("map_orig", "map_pmk", "samples_named", "held_out_named", "acc_orig",
 
 def curves_csv(history: Sequence[Point]) -> str:
     """Return the points as a table. If a figure is missing from every point, it gets no column."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
     names = [
         one.name
         for one in fields(Point)
         if one.metadata != LEFT_OUT or any(getattr(point, one.name) is not None for point in history)
     ]
-    writer.writerow(names)
-    writer.writerows([_cell(getattr(point, name)) for name in names] for point in history)
-    return text.getvalue()
+    return csv_text(names, ([_cell(getattr(point, name)) for name in names] for point in history))
 
 
 def _cell(value: float | None) -> str:
@@ -147,8 +144,8 @@ class TrainFolder:
             return None
         broken = InvalidFile(path, "not a readable checkpoint", hint="remove it to start again")
         try:
-            state = torch.load(io.BytesIO(_content(path)), map_location=device, weights_only=True)
-        except (RuntimeError, EOFError, ValueError, OSError, KeyError, pickle.UnpicklingError) as error:
+            state = read_torch(path, _content(path), device=device)
+        except (StrobeError, pickle.UnpicklingError) as error:
             raise broken from error
         if not isinstance(state, dict) or state.get("name") != self.name:
             raise broken

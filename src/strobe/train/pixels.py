@@ -15,10 +15,11 @@ from torch import Tensor
 
 from strobe.core.arrays import Ints
 from strobe.core.dataset import Dataset
-from strobe.core.errors import InvalidFile, StrobeError, expect
+from strobe.core.errors import StrobeError, expect
 from strobe.core.files import replacing
 from strobe.core.locks import locked
 from strobe.core.ports import Image, Progress
+from strobe.core.readers import read_array
 
 _TOGETHER = 64
 """The number of frames prepared between two progress updates."""
@@ -139,10 +140,7 @@ def kept_table(
             if not path.is_file():  # another training of the same frames may have made it during the wait
                 _make(path, shape, dtype, fill, most_bytes=most_bytes - needed)
     os.utime(path)  # mark as used
-    try:
-        table = np.load(path, mmap_mode="r")
-    except (ValueError, OSError, EOFError) as error:
-        raise InvalidFile(path, "this cache of prepared frames cannot be read", hint="remove it") from error
+    table = read_array(path, mapped=True, hint="remove this cache of prepared frames")
     expect(table.shape == shape and table.dtype == dtype, str(path), f"a table {shape}", table.shape)
     return np.asarray(table)
 

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
@@ -12,7 +11,7 @@ from typing import Any, Literal
 
 from strobe.core.codec import decode, encode
 from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, UnknownName, expect, in_file, printable
-from strobe.core.files import regular
+from strobe.core.files import regular, toml_of
 
 _PER_MODEL = "for"
 """The table of a recipe with settings per architecture: [for."vgg*"]."""
@@ -266,8 +265,8 @@ def _text(name: str) -> str:
 
 def _parsed(text: str, where: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        return toml_of(text)
+    except ValueError as error:
         raise InvalidFile(where, f"not TOML ({printable(error, limit=100)})") from error
 
 
@@ -294,6 +293,6 @@ def _change(text: str) -> dict[str, Any]:
         raise InvalidValue(f"<<set>>: expected key=value, got {printable(text)!r}")
     _known({key: value}, "a recipe")
     try:
-        return {key: tomllib.loads(f"value = {value}")["value"]}
-    except tomllib.TOMLDecodeError:
+        return {key: toml_of(f"value = {value}")["value"]}
+    except ValueError:
         return {key: value.strip()}

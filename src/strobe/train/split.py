@@ -1,8 +1,6 @@
 """Split sets by source into training and held-out sets, with every class on both sides and no shared pixels."""
 
-import csv
 import hashlib
-import io
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +9,7 @@ from strobe.core.arrays import Ints, Texts
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, expect, printable
 from strobe.core.ports import Progress
+from strobe.core.quoting import csv_text
 from strobe.train.sets import row_labels, targets_of
 
 SPLIT, HELD = "split.csv", "held-out.txt"
@@ -37,14 +36,13 @@ class Split:
         side = {int(place): "training" for place in self.training}
         if self.is_part:
             side |= {int(place): "held-out" for place in self.held_out}
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(["source", "name", "set", "side"])
-        for place, video in enumerate(dataset.video_of_set.tolist()):
-            if place in side:
-                names = dataset.videos.video_id[video], dataset.videos.name[video], dataset.sets.set_id[place]
-                writer.writerow([*names, side[place]])
-        return text.getvalue()
+        videos, sets = dataset.videos, dataset.sets
+        rows = (
+            [videos.video_id[video], videos.name[video], sets.set_id[place], side[place]]
+            for place, video in enumerate(dataset.video_of_set.tolist())
+            if place in side
+        )
+        return csv_text(["source", "name", "set", "side"], rows)
 
     def digest(self, dataset: Dataset) -> str:
         """Return a digest that changes when a set changes sides."""

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from strobe.core.files import json_of
+
 ViewRole = Literal["owner", "guest"]
 
 COOKIE_S = 30 * 24 * 3600
@@ -58,7 +60,7 @@ class ViewKeys:
         text, _, seal = cookie.partition(".")
         if not hmac.compare_digest(self._mac("cookie", text).encode(), seal.encode()):
             return None
-        name, role, begun = json.loads(base64.urlsafe_b64decode(text))
+        name, role, begun = json_of(base64.urlsafe_b64decode(text))
         person = self._people.get(name)
         if person is None or person.role != role or not 0 <= self._clock() - begun <= COOKIE_S:
             return None

@@ -3,7 +3,9 @@
 import hashlib
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
@@ -11,11 +13,14 @@ from strobe.core.errors import StrobeError, printable
 from strobe.core.files import hold, matching, release
 from strobe.core.locks import LOCK
 from strobe.core.names import short_names
+from strobe.core.seals import DIGESTS
 from strobe.store.dataset_folder import is_dataset
-from strobe.store.run_folder import HELD, Run
+from strobe.store.run_folder import HELD, SEALED, Run
 
 DEPTH = 5
 """How many folders deep runs are searched."""
+
+Signature = tuple[tuple[str, int, int, int, int], ...]
 
 RunState = Literal["running", "killed", "stopped", "predicted", "scored"]
 
@@ -104,26 +109,30 @@ def state_of(run: Path, *, complete: bool) -> RunState:
 
 
 def is_current(run: Path) -> bool:
-    """Return whether the results are newer than all predictions."""
-    results = run / "results.json"
+    """Return whether the results were computed from exactly the predictions that the run now has."""
+    return _is_current(run, signature(run))
+
+
+@lru_cache(256)
+def _is_current(run: Path, _: Signature) -> bool:
     try:
-        return results.is_file() and results.stat().st_mtime_ns >= newest(run)
-    except OSError:
+        return Run(run).is_current()
+    except (StrobeError, OSError):  # a damaged digests.json, which reading the results reports
         return False
 
 
-def newest(run: Path) -> int:
-    """Return when the newest predictions of a run were written, in nanoseconds; 0 without predictions."""
-    paths = [path for place in HELD for path in matching(run, place)]
-    return max((path.stat().st_mtime_ns for path in paths if path.exists()), default=0)
+def signature(run: Path) -> Signature:
+    """Return numbers that change when the predictions or results of a run change.
 
-
-def signature(run: Path) -> tuple[int, int, int]:
-    """Return numbers that change when the predictions or results of a run change."""
-    paths = [path for place in HELD for path in matching(run, place)]
-    stamp = max((path.stat().st_mtime_ns for path in paths if path.exists()), default=0)
-    results = run / "results.json"
-    return len(paths), stamp, results.stat().st_mtime_ns if results.is_file() else 0
+    They include the time at which the system last changed each file's entry, which no program can set back.
+    """
+    paths = [path for place in (*HELD, *SEALED, DIGESTS) for path in matching(run, place)]
+    found = []
+    for path in paths:
+        with suppress(OSError):  # a writer has just turned a journal into a shard
+            about = path.stat()
+            found.append((str(path), about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns))
+    return tuple(found)
 
 
 def dataset_of_run(run: Path) -> Path:

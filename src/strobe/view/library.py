@@ -16,7 +16,7 @@ from strobe.store.dataset_folder import read
 from strobe.store.opening import kept
 from strobe.store.run_folder import Run, StoredModel
 from strobe.view.filters import Selection, SetFilter
-from strobe.view.finding import FoundPlaces, dataset_of_run, find_places, is_current, place_id, signature
+from strobe.view.finding import FoundPlaces, Signature, dataset_of_run, find_places, is_current, place_id, signature
 from strobe.view.frames import AnswerCache, FrameAnswers
 from strobe.view.index import DatasetIndex
 from strobe.view.outcomes import Outcomes, computed_outcomes, stored_outcomes
@@ -47,7 +47,7 @@ class ModelPlace:
 class _RunOutcomes:
     """The outcomes of a run's models, and when they were computed."""
 
-    signature: tuple[int, int, int]
+    signature: Signature
     models: Mapping[str, Outcomes]
     problems: tuple[str, ...]
     next_look: float
@@ -271,10 +271,13 @@ def _outcomes_of(path: Path, index: DatasetIndex) -> tuple[dict[str, Outcomes], 
     try:
         if is_current(path):
             out |= stored_outcomes(path, index.dataset, index.places)
+    except StrobeError as error:  # they are computed from the predictions below
+        problems.append(str(error))
+    try:
         part = scored_part(run, index.dataset)
         stored = run.models(part, allow_missing=True)
     except StrobeError as error:
-        return out, (str(error),)
+        return out, (*problems, str(error))
     for model in stored:
         if model.name in out:
             continue

@@ -19,8 +19,9 @@ from strobe.core.arrays import Floats
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile
 from strobe.core.files import inside
-from strobe.core.parquet import numbers_of
-from strobe.store.run_folder import StoredModel
+from strobe.core.parquet import numbers_of, read_bounded
+from strobe.core.seals import check_file
+from strobe.store.run_folder import AGAIN, StoredModel
 from strobe.studies.detection.records import DetectionOptions
 from strobe.studies.detection.score import has_boxes
 from strobe.studies.detection.score import score as score_boxes
@@ -102,21 +103,15 @@ class SetRows:
 
 def stored_outcomes(run: Path, dataset: Dataset, places: SetRows) -> dict[str, Outcomes]:
     """Return the outcomes in tables/sets.parquet of a scored run, by model; empty if the run has no such table."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     path = inside(run, "tables/sets.parquet")
     if not path.is_file():
         return {}
-    try:
-        known = set(pq.read_schema(path).names)
-        name = "set_id" if "set_id" in known else "set"
-        wanted = [one for one in (name, "model", *_COLUMNS) if one in known]
-        table = pq.read_table(path, columns=wanted)
-        if not {name, "model", "anchor_right", "holds"} <= set(wanted):
-            raise InvalidFile(path, "it lacks columns", hint="run strobe score again")
-    except (pa.ArrowException, OSError) as error:
-        raise InvalidFile(path, "not a readable Parquet file", hint="run strobe score again") from error
+    check_file(run, "tables/sets.parquet", hint=AGAIN)
+    table, _ = read_bounded(path, ("set_id", "set", "model", *_COLUMNS))
+    known = set(table.column_names)
+    name = "set_id" if "set_id" in known else "set"
+    if not {name, "model", "anchor_right", "holds"} <= known:
+        raise InvalidFile(path, "it lacks columns", hint="run strobe score again")
     sets, names = _codes(table.column(name))
     rows = places.rows(names)[sets]
     models, model_names = _codes(table.column("model"))

@@ -1,21 +1,18 @@
 """The table of runs: a row for each model of each run, with its figures, and the state of every run."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from strobe.analyses.model_results import figures_of, flicker_figures
-from strobe.analyses.results import Results
-from strobe.core.codec import decode
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.estimate import Estimate
 from strobe.core.files import inside, matching, read_json
-from strobe.report.wording import with_interval
-from strobe.store.run_folder import Run
-from strobe.view.finding import is_current, signature, state_of
+from strobe.core.parquet import read_footer
+from strobe.core.seals import damaged_files
+from strobe.report.wording import counted, with_interval
+from strobe.store.run_folder import AGAIN, Run
+from strobe.view.finding import Signature, is_current, signature, state_of
 from strobe.view.library import Library
 
 COLUMNS = (
@@ -38,7 +35,7 @@ class RunTable:
 
     def __init__(self, library: Library) -> None:
         self._library = library
-        self._held: dict[str, tuple[tuple[int, int, int], dict[str, Any]]] = {}
+        self._held: dict[str, tuple[Signature, dict[str, Any]]] = {}
 
     def content(self) -> dict[str, Any]:
         """Return the runs and datasets for the page."""
@@ -99,6 +96,8 @@ def _facts(path: Path) -> dict[str, Any]:
     if (path / "results.json").is_file():
         try:
             figures = results_figures(path)
+            if damaged := damaged_files(path):
+                note = f"{counted(len(damaged), 'file')} damaged, first {damaged[0]}; {AGAIN}"
         except StrobeError as error:
             note = printable(error)
     done = _frames_done(path)
@@ -122,12 +121,7 @@ def _facts(path: Path) -> dict[str, Any]:
 
 def results_figures(run: Path) -> dict[str, dict[str, Estimate]]:
     """Return the figures of every model in results.json, by the names of the tables."""
-    path = inside(run, "results.json")
-    data = read_json(path, hint="run strobe score on this run first")
-    try:
-        results = decode(Results, data)
-    except (StrobeError, TypeError, KeyError, ValueError) as error:
-        raise InvalidFile(path, "not readable results", hint="run strobe score again") from error
+    results = Run(run).results()
     out = {name: figures_of(model) for name, model in results.models.items()}
     if results.flicker is not None:
         for name, score in results.flicker.models.items():
@@ -142,37 +136,31 @@ def _cell(found: Estimate) -> dict[str, Any]:
 
 def _frames_done(path: Path) -> dict[str, int]:
     """Return how many frames each model answered, read from the heads of the files."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     from strobe.store.brought import brought_files
     from strobe.store.journal import SUFFIX, read_journal
+    from strobe.store.shards import facts_of, plain_name, shard_models
 
     out: dict[str, int] = {}
     try:
-        for facts in matching(path, "predictions/*/model.json"):
-            said = read_json(facts)
-            shards = matching(facts.parent, f"{said['key']}-*.parquet")
-            journals = [read_journal(one).table for one in matching(facts.parent, f"{said['key']}{SUFFIX}")]
+        for name in shard_models(path):
+            start = f"predictions/{plain_name(name)}/{facts_of(path, name)['key']}"
+            journals = [read_journal(one).table for one in matching(path, f"{start}{SUFFIX}")]
             waiting = sum(len(one) for one in journals if one is not None)
-            out[str(said["name"])] = waiting + sum(pq.read_metadata(shard).num_rows for shard in shards)
+            out[name] = waiting + sum(read_footer(shard).n_rows for shard in matching(path, f"{start}-*.parquet"))
         for name, (file, _) in brought_files(path).items():
-            out[name] = pq.read_metadata(file).num_rows
-    except (pa.ArrowException, OSError, KeyError, TypeError) as error:
+            out[name] = read_footer(file).n_rows
+    except (OSError, KeyError, TypeError) as error:
         raise InvalidFile(path, "its predictions cannot be read now") from error
     return out
 
 
 def _n_frames(path: Path) -> int:
     """Return the number of frames of the run's dataset."""
-    import pyarrow.parquet as pq
-
-    counts = [pq.read_metadata(file).num_rows for file in matching(path, "frames/*.parquet")]
-    return int(np.max(counts)) if counts else 0
+    return max((read_footer(file).n_rows for file in matching(path, "frames/*.parquet")), default=0)
 
 
 def _dataset_name(path: Path) -> str:
     try:
-        return printable(json.loads(inside(path, "dataset.json").read_text(encoding="utf-8"))["name"])
+        return printable(read_json(inside(path, "dataset.json"))["name"])
     except (StrobeError, OSError, ValueError, KeyError, TypeError):
         return printable(path.name)

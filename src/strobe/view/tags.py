@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from strobe.core.errors import InvalidFile, InvalidValue, printable
-from strobe.core.files import cannot_write, inside
+from strobe.core.files import cannot_write, inside, json_of
 from strobe.core.locks import locked
 from strobe.report.tables import as_csv
 
@@ -64,12 +64,20 @@ def read_tags(folder: Path) -> list[TagRow]:
         if not line.strip():
             continue
         try:
-            out.append(TagRow(**json.loads(line)))
+            out.append(TagRow(**json_of(line)))
         except (ValueError, TypeError, InvalidValue) as error:
             if number == len(lines):  # a process was killed while it wrote this line
                 break
             raise InvalidFile(path, "not a row of tags", where=f"line {number}", hint="remove the line") from error
     return out
+
+
+def _is_row(line: str) -> bool:
+    try:
+        TagRow(**json_of(line))
+    except (ValueError, TypeError, InvalidValue):
+        return False
+    return True
 
 
 def add_rows(
@@ -97,8 +105,11 @@ def add_rows(
         try:
             with path.open("ab+") as file:
                 file.seek(0)
-                whole = file.read().rfind(b"\n") + 1
-                if whole < file.tell():  # a killed process left a part of a line, which was never confirmed
+                held = file.read()
+                whole = held.rfind(b"\n") + 1
+                if _is_row(held[whole:].decode(errors="replace")):  # an editor left out the end of the last line
+                    content = "\n" + content
+                elif whole < len(held):  # a killed process left a part of a line, which was never confirmed
                     file.truncate(whole)
                 file.write(content.encode())
                 file.flush()

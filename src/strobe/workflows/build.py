@@ -31,7 +31,7 @@ from strobe.build.pool import worker_pool
 from strobe.build.store import STORES, FrameEncoder
 from strobe.build.video_files import video_files
 from strobe.core.dataset import Dataset
-from strobe.core.errors import StrobeError, UnknownName, expect, in_file, printable
+from strobe.core.errors import InvalidValue, StrobeError, UnknownName, expect, in_file, printable
 from strobe.core.labels import LabelSpace
 from strobe.core.locks import LOCK, Lock, writes, writing
 from strobe.core.names import short_names
@@ -246,7 +246,7 @@ def _label_space(
     for row in (*chain(*labels.values()), *chain(*map(_labelled, boxes.values()))):
         try:
             chosen.index(row.label)
-        except UnknownName as error:
+        except (UnknownName, InvalidValue) as error:
             raise StrobeError(f"{printable(row.where)}: {error}" if row.where else str(error)) from error
     return chosen
 

@@ -1,7 +1,5 @@
 """The demo: all steps of strobe on bundled real models, a real clip and real photos."""
 
-import csv
-import io
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,13 +7,15 @@ from pathlib import Path
 
 from strobe.build.options import AnchorOptions, CameraOptions
 from strobe.core.dataset import Dataset, DatasetInfo, joined
-from strobe.core.files import make_folder, write_text
+from strobe.core.files import inside, make_folder, write_text
 from strobe.core.labels import space
 from strobe.core.late import require
 from strobe.core.ports import Progress
+from strobe.core.quoting import csv_text
 from strobe.core.tables import texts
 from strobe.engine.prediction import PredictOptions
 from strobe.formats.assets import COCKATOO, PHOTOS, fetch
+from strobe.models.lite import weights_file
 from strobe.models.options import LoadOptions
 from strobe.store import dataset_folder as dataset_folder
 from strobe.workflows.build import build
@@ -57,25 +57,21 @@ def photo_label(name: str) -> str:
 
 def write_photo_labels(photos: Sequence[Path], path: Path) -> None:
     """Write a CSV with the class of every demo photo."""
-    table = io.StringIO()
-    rows = csv.writer(table, lineterminator="\n")
-    rows.writerow(["file", "label"])
-    rows.writerows([photo.name, photo_label(photo.name)] for photo in photos)
-    write_text(path, table.getvalue())
+    write_text(path, csv_text(["file", "label"], ([photo.name, photo_label(photo.name)] for photo in photos)))
 
 
 def demo(out: Path, options: DemoOptions, progress: Progress) -> Evaluation:
     """Download, build, simulate, predict, score and report. Running it again does only the missing work."""
-    require(
-        "efficientnet_lite_pytorch", what="the demo", extra="demo"
-    )  # fail before the work starts if a package is missing
-    require("av", what="the demo", extra="demo")
-    dataset = demo_dataset(out / "dataset", options, progress)
+    for package in ("av", "onnxruntime"):  # fail before the work starts if a package is missing
+        require(package, what="the demo", extra="demo")
+    for name in options.models:
+        weights_file(name)
+    dataset = demo_dataset(inside(out, "dataset"), options, progress)
     progress.note(f"{dataset.n_sets} sets, {len(dataset.frames)} frames; running {len(options.models)} models")
     return evaluate(
-        out / "dataset",
+        inside(out, "dataset"),
         options.models,
-        out / "run",
+        inside(out, "run"),
         prediction=PredictOptions(load=LoadOptions(offline=options.offline)),
         request=ScoreRunOptions(),
         progress=progress,
@@ -90,7 +86,7 @@ def demo_dataset(target: Path, options: DemoOptions, progress: Progress) -> Data
     write_photo_labels(photos, target / "photos.csv")
     built = build(
         clip,
-        target / "clip",
+        inside(target, "clip"),
         BuildOptions(
             sampling=AnchorOptions(k=10, every=options.every),
             label=(_COCKATOO,),
@@ -103,7 +99,7 @@ def demo_dataset(target: Path, options: DemoOptions, progress: Progress) -> Data
     ).dataset
     simulated = simulate(
         photos,
-        target / "photos",
+        inside(target, "photos"),
         SimulateOptions(
             camera=_CAMERA,
             labels=target / "photos.csv",

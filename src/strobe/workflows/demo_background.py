@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from strobe.core.errors import CannotDownload, MissingExtra, printable
-from strobe.core.files import make_folder
+from strobe.core.files import inside, make_folder
 from strobe.core.ladders import RUNGS
 from strobe.core.late import require
 from strobe.core.ports import Progress
 from strobe.engine.prediction import PredictOptions
 from strobe.formats.assets import PHOTOS, fetch
 from strobe.formats.import_photos import PhotoFiles
+from strobe.models.lite import weights_file
 from strobe.models.options import LoadOptions
 from strobe.store.bring_media import ImportOptions
 from strobe.synthetic.sets import SyntheticOptions
@@ -60,15 +61,18 @@ def demo_background(
 
     Running the same command again does only the missing work.
     """
-    require("torch", what="strobe demo --background", extra="models")
+    require("onnxruntime", what="strobe demo --background", extra="demo")
     make_folder(out)
     load = LoadOptions(device=device, offline=offline)
     wanted = SyntheticOptions(world=WORLD, videos=images, seed=_SEED, name="strobe-demo-background", masks=True)
-    synthesize(out / "pictures", wanted, progress=progress)
+    synthesize(inside(out, "pictures"), wanted, progress=progress)
     vary_background(
-        out / "pictures", out / "dataset", VaryBackgroundOptions(name="strobe-demo-background"), progress=progress
+        inside(out, "pictures"),
+        inside(out, "dataset"),
+        VaryBackgroundOptions(name="strobe-demo-background"),
+        progress=progress,
     )
-    world = _asked(out / "dataset", MODELS, out / "run", load, progress)
+    world = _asked(inside(out, "dataset"), MODELS, inside(out, "run"), load, progress)
     if not photos:
         return BackgroundDemo(world=world, photos=None, why="they were not requested")
     try:
@@ -80,17 +84,18 @@ def demo_background(
 
 def _photos(out: Path, load: LoadOptions, progress: Progress) -> Evaluation:
     """Evaluate the demo's photos. Their masks are estimated, and all results that use them are marked as estimates."""
-    require("efficientnet_lite_pytorch", what="the photos of strobe demo --background", extra="demo")
+    for name in PHOTO_MODELS:
+        weights_file(name)
     folder = fetch(PHOTOS, offline=load.offline, progress=progress)
     table = out / "photos.csv"
     write_photo_labels(folder, table)
     files = PhotoFiles(labels=table, label_space="ilsvrc-2012")
-    import_dataset("photos", folder[0].parent, out / "photos", files=files, how=ImportOptions(progress=progress))
+    import_dataset("photos", folder[0].parent, inside(out, "photos"), files=files, how=ImportOptions(progress=progress))
     # The twenty photos have nearly twenty classes, so most have no other photo of their class to get a background from.
     rungs = tuple(name for name in RUNGS if name != "same")
     wanted = VaryBackgroundOptions(segment=SEGMENTER, rungs=rungs, name="strobe-demo-photos")
-    vary_background(out / "photos", out / "photos-dataset", wanted, load=load, progress=progress)
-    return _asked(out / "photos-dataset", PHOTO_MODELS, out / "photos-run", load, progress)
+    vary_background(inside(out, "photos"), inside(out, "photos-dataset"), wanted, load=load, progress=progress)
+    return _asked(inside(out, "photos-dataset"), PHOTO_MODELS, inside(out, "photos-run"), load, progress)
 
 
 def _asked(dataset: Path, models: tuple[str, ...], run: Path, load: LoadOptions, progress: Progress) -> Evaluation:

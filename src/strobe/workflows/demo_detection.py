@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from strobe.core.files import inside
 from strobe.core.ports import Progress
 from strobe.engine.prediction import PredictOptions
 from strobe.synthetic.sets import SyntheticOptions
@@ -17,14 +18,14 @@ _SEED = 20_000
 def demo_detection(out: Path, progress: Progress) -> Evaluation:
     """Render clips, run strobe-tiny over them, score and report. Running it again does only the missing work."""
     synthesize(
-        out / "dataset",
+        inside(out, "dataset"),
         SyntheticOptions(world=DETECTION_WORLD, videos=48, seed=_SEED, name="strobe-demo-detection"),
         progress=progress,
     )
     return evaluate(
-        out / "dataset",
+        inside(out, "dataset"),
         ("strobe-tiny",),
-        out / "run",
+        inside(out, "run"),
         prediction=PredictOptions(),
         request=ScoreRunOptions(),
         progress=progress,

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from strobe.analyses.plan import ScoreOptions
-from strobe.core.files import make_folder
+from strobe.core.files import inside, make_folder
 from strobe.core.late import require
 from strobe.core.ports import Progress
 from strobe.engine.prediction import PredictOptions
@@ -53,7 +53,7 @@ def demo_generator(
     make_folder(out)
     load = LoadOptions(device=device)
     wanted = VaryGeneratorOptions(images=images, steps=steps, granularity=granularity, name="strobe-demo-generator")
-    vary_generator(out / "dataset", GENERATOR, TARGETS, wanted, load=load, progress=progress)
+    vary_generator(inside(out, "dataset"), GENERATOR, TARGETS, wanted, load=load, progress=progress)
     return _evaluated(out, [*TARGETS, f"{JUDGE}=strobe-mnist-judge"], load, progress)
 
 
@@ -75,19 +75,25 @@ def demo_autoencoder(
     make_folder(out)
     load, name = LoadOptions(device=device), "strobe-demo-autoencoder"
     rendered = SyntheticOptions(world=PHOTO_WORLD, videos=photos, seed=_SEED, name="strobe-demo-photos")
-    synthesize(out / "photos", rendered, progress=progress)
+    synthesize(inside(out, "photos"), rendered, progress=progress)
     wanted = VaryGeneratorOptions(images=images, steps=steps, granularity=granularity, name=name)
     vary_generator(
-        out / "dataset", AUTOENCODER, WORLD_TARGETS, wanted, photos=out / "photos", load=load, progress=progress
+        inside(out, "dataset"),
+        AUTOENCODER,
+        WORLD_TARGETS,
+        wanted,
+        photos=inside(out, "photos"),
+        load=load,
+        progress=progress,
     )
     return _evaluated(out, [*WORLD_TARGETS, f"{JUDGE}=strobe-world-judge"], load, progress)
 
 
 def _evaluated(out: Path, models: list[str], load: LoadOptions, progress: Progress) -> Evaluation:
     return evaluate(
-        out / "dataset",
+        inside(out, "dataset"),
         models,
-        out / "run",
+        inside(out, "run"),
         prediction=PredictOptions(load=load),
         request=ScoreRunOptions(options=ScoreOptions(judges=(JUDGE,))),
         progress=progress,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from strobe.core.files import make_folder
+from strobe.core.files import inside, make_folder
 from strobe.core.late import require
 from strobe.core.ports import Progress
 from strobe.engine.prediction import PredictOptions
@@ -40,11 +40,11 @@ def demo_training(
     on_gpu = device != "cpu" and torch.cuda.is_available()
     usable = cores()
     make_folder(out)
-    training, held = out / "training-clips", out / "dataset"
+    training, held = inside(out, "training-clips"), inside(out, "dataset")
     for path, is_held in ((training, False), (held, True)):
         synthesize(path, series_size.data(held=is_held), progress=progress, workers=usable)
     first = SeriesJob(
-        rung=RUNGS[0], seed=0, size=series_size, training=training, held=held, out=out / "models", device=device
+        rung=RUNGS[0], seed=0, size=series_size, training=training, held=held, out=inside(out, "models"), device=device
     )
     jobs = jobs_of(first, seeds=seeds, only=only)
     at_once = workers or min(len(jobs), GPU_WORKERS if on_gpu else min(usable, MOST_WORKERS))
@@ -53,7 +53,7 @@ def demo_training(
     return evaluate(
         held,
         [f"{job.name}={job.spec}" for job in jobs],
-        out / "run",
+        inside(out, "run"),
         prediction=PredictOptions(load=LoadOptions(device=device)),
         request=ScoreRunOptions(),
         progress=progress,

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from strobe.core.errors import install_line
-from strobe.core.late import Registry, installed_version, too_old
+from strobe.core.errors import StrobeError, install_line, printable
+from strobe.core.late import Registry, installed_version, require, too_old
 from strobe.formats.registry import EXPORT_FORMATS, IMPORT_FORMATS
 from strobe.models.providers import PROVIDERS, declared
 from strobe.report.study import STUDIES
@@ -26,7 +26,10 @@ _PACKAGES: tuple[tuple[str, str, str], ...] = (
     ("matplotlib", "report", "figures of the report"),
     ("jinja2", "report", "the report"),
     ("av", "video", "strobe build, strobe simulate --h264"),
-    ("torch", "models", "running models"),
+    ("onnxruntime", "onnx", "bundled models, onnx:, masks of --segment"),
+    ("torch", "models", "GPUs, training, gradients (attacks, searches), --backend torch, other models"),
+    ("onnx", "models", "--backend onnxruntime of a torch model"),
+    ("efficientnet_lite_pytorch", "models", "efficientnet-lite with PyTorch: --backend torch, training, gradients"),
     ("safetensors", "models", "weights that cannot run code"),
     ("fastapi", "review", "strobe review serve"),
     ("sqlalchemy", "review", "the database of votes"),
@@ -81,10 +84,11 @@ def examine(*, speed: bool = True) -> dict[str, Any]:
 
 def _plugins() -> list[dict[str, str]]:
     """Return the members that installed packages add to strobe's registries, and a line for each unusable member."""
-    members = []
+    members: list[dict[str, str]] = []
     for registry in REGISTRIES:
         rows = [(name, one.package, "") for name, one in registry.plugins.items()]
-        rows += [("", "", line) for line in registry.problems()]
+        known = {member["problem"] for member in members}
+        rows += [("", "", line) for line in registry.problems() if line not in known]
         members += [
             {"group": registry.group or "", "name": name, "package": package, "problem": problem}
             for name, package, problem in rows
@@ -93,26 +97,34 @@ def _plugins() -> list[dict[str, str]]:
 
 
 def _devices(*, speed: bool) -> list[dict[str, Any]]:
-    if find_spec("torch") is None:
-        return [{"device": "cpu", "name": platform.processor() or platform.machine(), "note": "torch is missing"}]
-    import torch
-
     rows: list[dict[str, Any]] = [{"device": "cpu", "name": platform.processor() or platform.machine(), "note": ""}]
-    for place in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
-        facts = torch.cuda.get_device_properties(place)
-        name = f"{facts.name}, {facts.total_memory / 2**30:.0f} GiB"
-        rows.append({"device": f"cuda:{place}", "name": name, "note": ""})
-    if torch.backends.mps.is_available():
-        rows.append({"device": "mps", "name": "Apple GPU", "note": ""})
+    if find_spec("torch") is None:
+        rows[0]["note"] = "torch is missing, so GPUs are not listed"
+    else:
+        try:
+            rows += _accelerators()
+        except StrobeError as error:
+            rows[0]["note"] = printable(error)
     if speed:
         for row in rows:
             row |= _speed(row["device"])
     return rows
 
 
+def _accelerators() -> list[dict[str, Any]]:
+    torch = require("torch", what="the list of devices", extra="models")
+    rows: list[dict[str, Any]] = []
+    for place in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
+        facts = torch.cuda.get_device_properties(place)
+        name = f"{facts.name}, {facts.total_memory / 2**30:.0f} GiB"
+        rows.append({"device": f"cuda:{place}", "name": name, "note": ""})
+    if torch.backends.mps.is_available():
+        rows.append({"device": "mps", "name": "Apple GPU", "note": ""})
+    return rows
+
+
 def _speed(device: str) -> dict[str, Any]:
     """Return images per second of a bundled model, or of a small network if none is installed."""
-    from strobe.core.errors import StrobeError
     from strobe.models.cores import sharing_cores
     from strobe.models.options import LoadOptions
     from strobe.models.registry import load_model

@@ -26,7 +26,6 @@ from strobe.store.bring_media import MediaMode
 from strobe.store.opening import Opened, frame_source
 from strobe.store.run_folder import Run
 from strobe.studies.unlabelled.flips import AROUND, Layout, flip_files
-from strobe.workflows.report import read_results
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +58,7 @@ def export(
     if media != "none" and chosen.no_media:
         raise InvalidValue(chosen.no_media)
     if pseudonymous and not chosen.people:
-        having = ", ".join(name for name, one in EXPORT_FORMATS.working().items() if one.people)
+        having = ", ".join(name for name, one in EXPORT_FORMATS.own_members().items() if one.people)
         raise InvalidValue(
             f"<<pseudonyms>> only works with {having}: {form} does not write people's answers as a table"
         )
@@ -139,7 +138,7 @@ def export_flickers(
 @writes("target")
 def export_latex(run: Path, target: Path) -> tuple[Path, ...]:
     """Write tables.tex: the figures of the run's models as LaTeX tables. Other files in the folder raise an error."""
-    return _small_files(target, {"tables.tex": latex_tables(read_results(run))})
+    return _small_files(target, {"tables.tex": latex_tables(Run(run).results())})
 
 
 @writes("target")
@@ -152,7 +151,7 @@ def export_figures(
     """
     with (progress or Silent()).task("figures", None) as advance:
         figures = []
-        for one in paper_figures(read_results(run), style or PaperStyle()):
+        for one in paper_figures(Run(run).results(), style or PaperStyle()):
             figures.append(one)
             advance(1)
     files: dict[str, str | bytes] = {f"{one.name}.pdf": one.pdf for one in figures}
@@ -208,7 +207,7 @@ def export_leaderboard(runs: Sequence[Path], target: Path) -> tuple[Path, ...]:
         weights = {model: digest for model, one in facts.items() if isinstance(digest := one.get("weights"), str)}
         at = about.get("at")
         made = at if isinstance(at, str) else ""
-        rows.append(LeaderboardRun(run=name, results=read_results(run), weights=weights, at=made))
+        rows.append(LeaderboardRun(run=name, results=Run(run).results(), weights=weights, at=made))
     files = {
         "leaderboard.csv": leaderboard_csv(rows),
         "leaderboard.json": json_text(leaderboard_json(rows)),

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +21,7 @@ from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, printable
 from strobe.core.files import inside, read_json, replacing, write_bytes, write_json
 from strobe.core.parquet import read_bounded
 from strobe.core.ports import Image
+from strobe.core.readers import read_array, read_arrays
 from strobe.models.options import LoadOptions
 from strobe.store import dataset_folder as folder
 from strobe.vary.changing import ChangeableGenerator, eight_bits, places_of
@@ -50,18 +50,18 @@ def store_begun(place: Path, scale: Sequence[NDArray[np.float32]], sampled: Samp
 
 def stored_scale(place: Path) -> list[NDArray[np.float32]]:
     """Return the standard deviation of every neuron, by layer."""
+    packed = read_arrays(inside(place, "scale.npz"), hint=_AGAIN)
     try:
-        with np.load(io.BytesIO(inside(place, "scale.npz").read_bytes()), allow_pickle=False) as packed:
-            return [packed[f"place{number}"] for number in range(len(packed.files))]
-    except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
-        raise InvalidFile(place / "scale.npz", "cannot be read", hint=_AGAIN) from error
+        return [packed[f"place{number}"] for number in range(len(packed))]
+    except KeyError as error:
+        raise InvalidFile(place / "scale.npz", f"it has no array {error}", hint=_AGAIN) from error
 
 
 def stored_samples(place: Path) -> Sampled:
     """Return the latents, in the order of the sources."""
     facts = read_json(inside(place, "sources.json"))
     try:
-        latents = np.load(io.BytesIO(inside(place, "latents.npy").read_bytes()), allow_pickle=False)
+        latents = read_array(inside(place, "latents.npy"), hint=_AGAIN)
         sampled = Sampled(
             latents=latents,
             classes=tuple(facts["classes"]),
@@ -72,7 +72,7 @@ def stored_samples(place: Path) -> Sampled:
         if latents.ndim != 2 or not len(latents) == len(sampled.classes) == len(sampled.names):
             raise ValueError("the numbers of latents and names differ")
         return sampled
-    except (OSError, ValueError, KeyError, TypeError, EOFError, InvalidValue) as error:
+    except (ValueError, KeyError, TypeError, InvalidValue) as error:
         raise InvalidFile(place / "latents.npy", "cannot be read", hint=_AGAIN) from error
 
 
@@ -169,6 +169,6 @@ def _made(
     path: Path, changing: ChangeableGenerator, sampled: Sampled, rows: Sequence[Mapping[str, Any]]
 ) -> NDArray[np.uint8]:
     sources = [int(row["source"]) for row in rows]
-    changes = np.stack([np.load(inside(path, row["change"]), allow_pickle=False) for row in rows])
+    changes = np.stack([read_array(inside(path, row["change"]), hint=_AGAIN) for row in rows])
     base = changing.begin(sampled.latents[sources], [sampled.classes[source] for source in sources])
     return eight_bits(changing.pixels(base, *changing.given(changes)))

@@ -5,21 +5,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from strobe.analyses.results import SCHEMA, Results
+from strobe.analyses.results import Results
 from strobe.core.answers import Answers, ClassAnswers
-from strobe.core.codec import decode
 from strobe.core.dataset import Dataset
-from strobe.core.errors import InvalidFile, StrobeError, in_file, printable
-from strobe.core.files import inside, read_json
+from strobe.core.errors import StrobeError, printable
 from strobe.core.labels import LabelSpace
 from strobe.core.locks import writing
 from strobe.core.ports import FrameSource, Progress, Silent
+from strobe.core.seals import damaged_files, read_digests
 from strobe.report.page import PageOptions, gallery_models, write_report
 from strobe.report.study import STUDIES, applying
 from strobe.report.tables import write_tables
 from strobe.report.view import MOST_SHOWN, View
+from strobe.report.wording import counted
 from strobe.store.opening import NoImages, Opened, frame_source
-from strobe.store.run_folder import Run, StoredModel
+from strobe.store.run_folder import AGAIN, Run, StoredModel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,7 @@ def report_run(
 
 def _write(place: Run, request: ReportOptions, progress: Progress, opened: Opened | None) -> Path:
     run, about = place.path, place.about()
-    results = read_results(run)
+    results = place.results()
     for name in sorted(set(results.studies or {}) - set(STUDIES)):
         progress.note(f"the run has results of the study {printable(name)}, which is not installed; they are left out")
     _check_show(run, results, request.show)
@@ -84,7 +84,12 @@ def _write(place: Run, request: ReportOptions, progress: Progress, opened: Opene
     raw = {name: names for name, one in answers.items() if (names := _own_classes(stored[name], one)) is not None}
     options = replace(request.options, raw_names={**raw, **request.options.raw_names}, show=show, change=change)
     source = _source(opened.dataset, progress)
-    return write_report(run, results, dataset, answers, source, options, progress, all_sets=opened.dataset)
+    page = write_report(run, results, dataset, answers, source, options, progress, all_sets=opened.dataset)
+    if read_digests(run) is not None:
+        place.seal(run, keep=("results.json", "tables/sets.*"))
+        if damaged := damaged_files(run):
+            progress.note(f"{counted(len(damaged), 'file')} of {printable(run)} damaged, first {damaged[0]}; {AGAIN}")
+    return page
 
 
 def _check_show(run: Path, results: Results, show: Sequence[str], *, option: str = "<<show>>") -> None:
@@ -125,20 +130,6 @@ def _is_own(name: str, stored: Mapping[str, StoredModel], about: Mapping[str, An
         return False
     named = name in str(about.get("command") or "").split()
     return named or "spec" not in stored[name].facts or tags_of(name)[0] is None
-
-
-def read_results(run: Path) -> Results:
-    """Read and check results.json of a run."""
-    path = inside(run, "results.json")
-    data = read_json(path, hint="run strobe score on this run first")
-    if not isinstance(data, dict) or not isinstance(data.get("schema"), int):
-        raise InvalidFile(path, "no schema number", where="schema", hint="run strobe score again")
-    if data["schema"] > SCHEMA:
-        raise InvalidFile(
-            path, f"format {data['schema']} is newer than this version of strobe supports ({SCHEMA}); upgrade strobe"
-        )
-    with in_file(path, hint="run strobe score again"):
-        return decode(Results, data)
 
 
 def _source(dataset: Dataset, progress: Progress) -> FrameSource | None:

@@ -8,9 +8,10 @@ import os
 import secrets
 import shutil
 import stat
-from collections.abc import Callable, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, closing
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -418,6 +419,20 @@ def _has_store(folder: Path, db: str | None) -> bool:
     return db is not None or (folder / "review.sqlite").exists()
 
 
+@contextmanager
+def _place_to_read(folder: Path, db: str | None) -> Iterator[Path]:
+    """Yield the folder of the store to read. SQLite also writes to read, so of a read-only folder this is a copy."""
+    own = folder / "review.sqlite"
+    if db is not None or own.is_symlink() or (os.access(folder, os.W_OK) and os.access(own, os.W_OK)):
+        yield folder
+        return
+    with tempfile.TemporaryDirectory() as temporary:
+        for path in (own, *folder.glob(f"{own.name}-wal")):
+            with reading(path):
+                shutil.copyfile(path, Path(temporary) / path.name)
+        yield Path(temporary)
+
+
 def _all_answers(folder: Path, dataset: Dataset, ask: str, db: str | None) -> tuple[Sequence[Any], Conduct | None]:
     """Return the answers in the folder and in the store, each once and oldest first, and how the review was run.
 
@@ -426,7 +441,7 @@ def _all_answers(folder: Path, dataset: Dataset, ask: str, db: str | None) -> tu
     log, conduct = _question(ask).log, None
     answers = {log.id_of(answer): answer for answer in getattr(dataset, log.table)}
     if _has_store(folder, db):
-        with _open(folder, db, ask) as store:
+        with _place_to_read(folder, db) as place, _open(place, db, ask) as store:
             store.check(dataset, _content(folder))
             answers |= {log.id_of(answer): answer for answer in store.all()}
             conduct = store.conduct()

@@ -4,7 +4,7 @@ import csv
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +16,17 @@ from strobe.analyses.variants_view import overall
 from strobe.core.answers import Answers
 from strobe.core.codec import encode
 from strobe.core.dataset import Dataset
-from strobe.core.errors import InvalidFile, StrobeError, UnknownName, expect, printable
+from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, UnknownName, expect, printable
 from strobe.core.files import reading, write_json
 from strobe.core.labels import LabelSpace, coarser_groups
 from strobe.core.late import installed_version
 from strobe.core.ports import Progress
+from strobe.core.readings import readings_of_model
 from strobe.core.tasks import Task
 from strobe.formats.bring import FileOptions, bring
 from strobe.models.grammar import split_name
 from strobe.models.requested import requested_models
-from strobe.report.study import scoring_studies, tables
+from strobe.report.study import STUDIES, scoring_studies, tables
 from strobe.report.tables import write_sets, write_tables
 from strobe.store import dataset_folder
 from strobe.store.brought import brought_files
@@ -310,6 +311,7 @@ def score_models(
         is_remote=any(isinstance(model, StoredModel) and bool(model.facts.get("remote")) for model in models),
     )
     made = scoring_studies(scoring)
+    STUDIES.report(progress.note)
     collectors = [collector for _, collector in made]
     # strobe's own studies come first, so no plugin replaces the scorer of a task.
     scorers = {study.task: collector for study, collector in reversed(made) if study.task}
@@ -349,8 +351,23 @@ def score_models(
     )
     for collector in collectors:
         run_results = collector.into(run_results)
+    run_results = _with_readings(run_results, {model.name: readings_of_model(model.facts) for model in models})
     sets = tuple(one for collector in collectors for one in collector.sets)
     return ScoredRun(results=run_results, sets=sets, left_out=tuple(left_out))
+
+
+def _with_readings(results: Results, readings: Mapping[str, tuple[str, ...]]) -> Results:
+    """Add the guesses with which predictions were read to the notes of their models, with and without labels."""
+
+    def noted(models: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            name: replace(one, notes=(*(one.notes or ()), *readings[name])) if readings.get(name) else one
+            for name, one in models.items()
+        }
+
+    flicker = results.flicker
+    flicker = None if flicker is None else replace(flicker, models=noted(flicker.models))
+    return replace(results, models=noted(results.models), flicker=flicker)
 
 
 def _flicker_options(request: ScoreRunOptions, dataset: Dataset) -> FlickerOptions | None:
@@ -373,7 +390,7 @@ def _groups(path: Path | None, space: LabelSpace) -> Mapping[str, tuple[str, ...
     for line, row in enumerate(rows, 2):
         try:
             groups[space.index((row["class"] or "").strip())] = (row["group"] or "").strip()
-        except UnknownName as error:
+        except (UnknownName, InvalidValue) as error:
             raise InvalidFile(path, f"line {line}: {error}") from error
     missing = [name for place, name in enumerate(space.names) if not groups.get(place)]
     if missing:

@@ -60,7 +60,7 @@ def bench_for(
             raise ModelFailed(f"{printable(one.spec)}: a prediction file has no gradients to search with; use a model")
         if one.settings.given:
             raise StrobeError(f"{printable(one.name)}: settings of a row are for strobe eval and predict; remove them")
-    specs = {one.name: one.spec for one in requested}
+    specs, load = {one.name: one.spec for one in requested}, load.for_gradients()
     with away(engine, load.device, say) as cluster:
         if cluster is None:
             yield SearchBench(SearchSpec(models=specs, load=load, about=about, photos=photos), say)

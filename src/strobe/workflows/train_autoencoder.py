@@ -11,6 +11,7 @@ from strobe.core.errors import StrobeError, printable
 from strobe.core.files import write_bytes, write_text
 from strobe.core.png import png_bytes
 from strobe.core.ports import Progress
+from strobe.core.quoting import safe_markdown
 from strobe.models.strobe_net import plan_of
 from strobe.train.recipe import Recipe
 from strobe.workflows.options import TrainOptions
@@ -171,12 +172,12 @@ class _AutoencoderTraining(TrainingJob):
     ) -> str:
         last, size = history[-1], int(np.prod(net.latent_shape))
         stopped = "" if last.step == steps else f" (of {steps}; ended by --minutes {self.options.minutes:g})"
-        held = "a part of the same dataset" if self.held_out is None else printable(self.held_out.dataset.name)
+        held = "a part of the same dataset" if self.held_out is None else safe_markdown(self.held_out.dataset.name)
         lines = [
-            f"# {net.kind}, trained by the recipe {printable(self.recipe.name)}",
+            f"# {net.kind}, trained by the recipe {safe_markdown(self.recipe.name)}",
             "",
             f"An autoencoder of {net.side}×{net.side} images with latents of {size:,} numbers. "
-            f"{printable(self.recipe.about)} Use it as `{net.kind}@{printable(folder.path / WEIGHTS)}`.",
+            f"{safe_markdown(self.recipe.about)} Use it as `{net.kind}@{printable(folder.path / WEIGHTS)}`.",
             "",
             f"![Held-out images, and their reconstructions below]({SHEET})",
             "",

@@ -16,6 +16,7 @@ from strobe.core.files import write_text
 from strobe.core.labels import LabelSpace
 from strobe.core.late import installed_version
 from strobe.core.ports import Progress
+from strobe.core.quoting import safe_markdown
 from strobe.train.recipe import Recipe
 from strobe.train.split import HELD, SPLIT
 
@@ -62,8 +63,8 @@ def began(model: str, weights: str, *, is_random: bool, new_head: bool) -> str:
 
 def trained_on(dataset: Dataset, n_sets: int) -> str:
     """Return a short description of the training sets of a dataset."""
-    licence = f", licence {printable(dataset.info.licence)}" if dataset.info.licence else ""
-    return f"{n_sets} sets of {printable(dataset.name)}, digest `{dataset.digest()[:16]}`{licence}"
+    licence = f", licence {safe_markdown(dataset.info.licence)}" if dataset.info.licence else ""
+    return f"{n_sets} sets of {safe_markdown(dataset.name)}, digest `{dataset.digest()[:16]}`{licence}"
 
 
 def noted(answers: AnswerPattern | None, say: Progress) -> tuple[str, ...]:
@@ -147,12 +148,13 @@ def _card(
     known = {name: _share(value) for name, value in zip(about.names, first.figures, strict=True)}
     before = [("before training", *(known.get(name, "") for name in about.scored))] if about.knew else []
     rows = [*before, ("trained", *map(_text, about.scored.values()))]
-    names = ", ".join(printable(name) for name in about.classes.names[:12])
+    names = ", ".join(safe_markdown(name) for name in about.classes.names[:12])
     more = f" and {len(about.classes) - 12} more" if len(about.classes) > 12 else ""
     lines = [
-        f"# {printable(about.name)}, trained by the recipe {printable(recipe.name)}",
+        f"# {safe_markdown(about.name)}, trained by the recipe {safe_markdown(recipe.name)}",
         "",
-        f"{printable(recipe.about)} Use it as `{printable(about.written)}`: classes and preprocessing are in the file.",
+        f"{safe_markdown(recipe.about)} Use it as `{printable(about.written)}`: classes and preprocessing are in the "
+        "file.",
         "",
         "## On clips it never saw",
         f"{held.n_sets} sets of {_count(held)} source(s), k = {held.info.k}, split by source; per cent with 95 % "
@@ -162,7 +164,11 @@ def _card(
         f"|{'---|' * (1 + len(about.scored))}",
         *(f"| {' | '.join(row)} |" for row in rows),
         "",
-        *(line for note in about.notes for line in (f"**Note**: {note}{'' if note.endswith('?') else '.'}", "")),
+        *(
+            line
+            for note in about.notes
+            for line in (f"**Note**: {safe_markdown(note)}{'' if note.endswith('?') else '.'}", "")
+        ),
         *([f"![Loss and held-out figures over the epochs]({CURVES})", ""] if has_curves else []),
         f"The held-out data did not influence the training: these are the weights of the last of {last.step} steps.",
         "",
@@ -189,9 +195,13 @@ def _card(
     return "\n".join(lines)
 
 
+def _end(note: str) -> str:
+    return "" if note.endswith("?") else "."
+
+
 def _held(folder: Path, about: About) -> str:
     if not about.is_part:
-        return f"{printable(about.held_out.name)}, a separate dataset, digest `{about.held_out.digest()[:16]}`"
+        return f"{safe_markdown(about.held_out.name)}, a separate dataset, digest `{about.held_out.digest()[:16]}`"
     alone = f"`strobe eval DATASET -m … --subset {printable(folder / HELD)}` scores only these"
     return f"{_count(about.held_out)} source(s) of the same dataset, named in `{SPLIT}`; {alone}"
 

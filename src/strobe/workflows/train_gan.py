@@ -13,6 +13,7 @@ from strobe.core.files import write_bytes, write_text
 from strobe.core.labels import LabelSpace
 from strobe.core.png import png_bytes
 from strobe.core.ports import Progress
+from strobe.core.quoting import safe_markdown
 from strobe.models.strobe_net import plan_of
 from strobe.train.recipe import Recipe
 from strobe.workflows.options import TrainOptions
@@ -231,13 +232,13 @@ class _GanTraining(TrainingJob):
         last, dataset = history[-1], self.material.dataset
         samples, pictures = last.figures
         stopped = "" if last.step == steps else f" (of {steps}; ended by --minutes {self.options.minutes:g})"
-        names = ", ".join(printable(name) for name in self._space.names[:12])
+        names = ", ".join(safe_markdown(name) for name in self._space.names[:12])
         more = f" and {len(self._space) - 12} more" if len(self._space) > 12 else ""
-        held = "a part of the same dataset" if self.held_out is None else printable(self.held_out.dataset.name)
+        held = "a part of the same dataset" if self.held_out is None else safe_markdown(self.held_out.dataset.name)
         lines = [
-            f"# {net.kind}, trained by the recipe {printable(self.recipe.name)}",
+            f"# {net.kind}, trained by the recipe {safe_markdown(self.recipe.name)}",
             "",
-            f"A generator of {net.side}×{net.side} images by class. {printable(self.recipe.about)} Use it as "
+            f"A generator of {net.side}×{net.side} images by class. {safe_markdown(self.recipe.about)} Use it as "
             f"`{net.kind}@{printable(folder.path / WEIGHTS)}`.",
             "",
             f"![Samples, one row per class]({SAMPLES})",

@@ -7,11 +7,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from strobe.build.pool import worker_pool
 from strobe.core.errors import UnknownName, expect
 from strobe.core.ports import Progress, Silent
+from strobe.core.readers import read_array
 from strobe.store.opening import Opened, frame_source
 from strobe.synthetic.sets import ArraySource, SyntheticOptions
 from strobe.synthetic.world import WorldOptions
@@ -267,5 +266,5 @@ def material(path: Path, *, with_frames: bool) -> "Material":
 
     dataset = Opened.of(path).dataset
     if with_frames:
-        return Material(dataset=dataset, source=ArraySource(np.load(path / "frames.npy", mmap_mode="r")))
+        return Material(dataset=dataset, source=ArraySource(read_array(path / "frames.npy", mapped=True)))
     return Material(dataset=dataset, source=frame_source(dataset))

@@ -21,6 +21,7 @@ from strobe.core.files import matching
 from strobe.core.late import require
 from strobe.core.locks import writing
 from strobe.core.names import short_names
+from strobe.core.parquet import read_footer
 from strobe.core.ports import Silent
 from strobe.core.tables import Boxes, Frames, Labels
 from strobe.report.view import shorter
@@ -127,9 +128,7 @@ LARGE = 60_000
 
 def compare_aside(rows: Sequence[tuple[Path, str]]) -> dict[str, Any]:
     """Return `compare_words`, computed in another process if the data are large."""
-    import pyarrow.parquet as pq
-
-    frames = [pq.read_metadata(file).num_rows for path, _ in rows for file in matching(path, "frames/*.parquet")]
+    frames = [read_footer(file).n_rows for path, _ in rows for file in matching(path, "frames/*.parquet")]
     if max(frames, default=0) < LARGE:
         return compare_words(rows)
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as aside:

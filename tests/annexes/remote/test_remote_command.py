@@ -247,10 +247,10 @@ def test_a_damaged_journal_is_reported_and_asked_again(
     journal.write_bytes(b"".join(lines))
     code, _, noted = command("score", run, "--allow-missing", "--bootstrap", 100)
     assert code == 2
-    assert "line 5 does not match its checksum; run the same predict command again" in noted
+    assert "line 5 is damaged; run the same predict command again" in noted
     code, said, noted = command("predict", data, "-m", MODEL, "-o", run)
     assert code == 0
-    assert "was damaged (line 5 does not match its checksum); the frames are asked again" in noted
+    assert ".journal: line 5 is damaged; the frames are asked again" in noted
     assert f"{len(lines) - 1} cached" in said
     assert stored(data, run).scored.all()
     np.testing.assert_array_equal(stored(data, run).label, np.arange(100) // 5 % 3)

@@ -11,6 +11,7 @@ from strobe.annexes.remote.chat_names import ClassNames
 from strobe.annexes.remote.chat_settings import ChatSettings, digest_of_texts, filled
 from strobe.core.class_names import spelling_key
 from strobe.core.errors import printable
+from strobe.core.files import json_of
 from strobe.core.labels import LabelSpace
 from strobe.core.records import Detections
 from strobe.models.detectors.boxes import Placement, detections
@@ -74,8 +75,8 @@ class ChatBoxes:
     def read(self, text: str, image: SentImage) -> tuple[Detections, list[str]]:
         """Return the boxes in pixels of the frame, and the labels that name no class. Raises WrongForm."""
         try:
-            found = json.loads(without_fence(text))
-        except (ValueError, RecursionError):
+            found = json_of(without_fence(text))
+        except ValueError:
             raise WrongForm(f"expected a JSON list of boxes, got {printable(text, limit=80)!r}") from None
         if isinstance(found, dict) and len(found) == 1:
             found = next(iter(found.values()))

@@ -1,7 +1,6 @@
 """Ask a chat model to choose a class, and read its answer: a symbol, a JSON object, a name, or log-probabilities."""
 
 import hashlib
-import json
 import re
 import string
 from collections.abc import Mapping, Sequence
@@ -15,6 +14,7 @@ from strobe.annexes.remote.chat_names import ClassNames, readings
 from strobe.annexes.remote.chat_settings import ChatSettings, digest_of_texts, filled
 from strobe.core.class_names import spelling_key
 from strobe.core.errors import ModelFailed, printable
+from strobe.core.files import json_of
 from strobe.core.labels import LabelSpace
 from strobe.core.remote import RemoteAnswer
 
@@ -186,8 +186,8 @@ def without_fence(text: str) -> str:
 def _in_json(text: str) -> str:
     """Return the class in a JSON answer. A service may ignore the schema, so other text is returned as it is."""
     try:
-        found = json.loads(without_fence(text))
-    except (ValueError, RecursionError):
+        found = json_of(without_fence(text))
+    except ValueError:
         return text
     inner = found.get("class") if isinstance(found, dict) else found
     return inner if isinstance(inner, str) else text

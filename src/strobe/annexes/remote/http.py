@@ -5,7 +5,6 @@ A request ends within its time-out, however slowly the service sends (`models/bo
 """
 
 import email.utils
-import json
 import os
 import time
 import urllib.request
@@ -16,6 +15,7 @@ from urllib.parse import urlsplit
 
 from strobe.annexes.remote.bounded import ALLOWANCE, pool_classes, tls_context
 from strobe.core.errors import ModelFailed, printable
+from strobe.core.files import json_of
 from strobe.core.late import require
 from strobe.core.remote import Blame, RequestFailed, Usage
 from strobe.core.secrets import remember
@@ -41,9 +41,9 @@ class HttpReply:
     def json(self, what: str) -> Any:
         """Return the body as JSON; `what` names the service in the error."""
         try:
-            return json.loads(self.body)
-        except (ValueError, RecursionError) as error:
-            problem = "is nested too deeply" if isinstance(error, RecursionError) else "is not JSON"
+            return json_of(self.body)
+        except ValueError as error:
+            problem = "is nested too deeply" if "nested" in str(error) else "is not JSON"
             start = printable(self.body[:_MOST_SHOWN].decode("utf-8", "replace"), limit=80)
             raise RequestFailed(f"{what}: the reply {problem}: {start}", blame="frame") from None
 
@@ -187,8 +187,8 @@ def _message(content: bytes) -> str:
     """Return the error message of a reply: the text in its JSON, or its beginning."""
     text = content[:_MOST_SHOWN].decode("utf-8", "replace").strip()
     try:
-        said = json.loads(content)
-    except (ValueError, RecursionError):
+        said = json_of(content)
+    except ValueError:
         return printable(text, limit=160)
     for name in ("error", "detail", "message"):
         inner = said.get(name) if isinstance(said, dict) else None

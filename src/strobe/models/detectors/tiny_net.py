@@ -7,9 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from strobe.core.errors import InvalidFile
 from strobe.core.labels import LabelSpace
-from strobe.models.header import read_header, write_weights
+from strobe.models.header import write_weights
 from strobe.models.strobe_net_layers import WIDTHS, StrobeNet
 
 INPUT = 128
@@ -127,16 +126,6 @@ def cell_centres(side: int, device: Any = None) -> Tensor:
     steps = (torch.arange(side, device=device, dtype=torch.float32) + 0.5) * STRIDE
     y, x = torch.meshgrid(steps, steps, indexing="ij")
     return torch.stack([x.reshape(-1), y.reshape(-1)], dim=1)
-
-
-def label_space_of(path: Path) -> LabelSpace:
-    """Return the classes stored in the file's header."""
-    header = read_header(path)
-    if header is None:
-        raise InvalidFile(
-            path, "not the weights of strobe-tiny or a related detector", hint="make them with strobe train detector"
-        )
-    return header.label_space
 
 
 def save(path: Path, state: Mapping[str, Any], *, label_space: LabelSpace, training: Mapping[str, Any]) -> None:

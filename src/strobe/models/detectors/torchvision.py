@@ -31,7 +31,11 @@ class TorchvisionDetector(TorchDetector):
     def _same_size(self, prepared: list[Image]) -> Iterator[Detections]:
         import torch
 
-        found = self._module(list(self._on_device(prepared).permute(0, 3, 1, 2).float() / 255))
+        images = list(self._on_device(prepared).permute(0, 3, 1, 2).float() / 255)
+        # Sums in a batch are rounded differently, which reorders proposals of almost equal scores. Their suppression
+        # then keeps other proposals, whose scores and boxes differ by far more. So such a detector gets one at a time.
+        batches = [[image] for image in images] if hasattr(self._module, "rpn") else [images]
+        found = [one for batch in batches for one in self._module(batch)]
         # Transfer everything as one table, because each transfer waits for the device.
         columns = [torch.cat([one["boxes"], one["labels"][:, None], one["scores"][:, None]], dim=1) for one in found]
         table, ends = torch.cat(columns).float().cpu().numpy(), np.cumsum([len(one) for one in columns])

@@ -74,7 +74,7 @@ def detector_start(
 
     With a backbone in `how`, only the backbone starts from trained weights, unless the model has a weights file.
     """
-    torch = require("torch", what="training a detector", extra="models")
+    torch, options = require("torch", what="training a detector", extra="models"), options.for_gradients()
     model, how = parse(text), how or StartOptions()
     how = _with_head(model, how, options)
     loaded = None
@@ -132,7 +132,7 @@ def _prepared(start: DetectorStart, how: StartOptions, options: LoadOptions, loa
 
 
 def _untrainable(model: ModelName) -> ModelFailed:
-    schemes = [scheme for scheme, one in PROVIDERS.working().items() if one.detector]
+    schemes = [scheme for scheme, one in PROVIDERS.own_members().items() if one.detector]
     able = ", ".join([tiny.NETWORKS[0], *(f"{scheme}:NAME" for scheme in schemes)])
     return ModelFailed(f"{printable(model.text)}: strobe cannot train this as a detector; choose one of {able}")
 

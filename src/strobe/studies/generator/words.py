@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate
 from strobe.report.view import Lines, View
-from strobe.report.wording import Figure, counted, is_known, is_sure, join, percent, plain_number, value_of
+from strobe.report.wording import EstimateText, counted, is_known, is_sure, join, percent, plain_number, value_of
 from strobe.studies.variants.records import Contrast, PreservedResults, Search, VariantFacts, VariantScore
 
 ORDER = ("latent", "coarse", "middle", "fine", "pixel", "all")
@@ -289,7 +289,7 @@ def _ratio_cell(row: Contrast | None) -> str:
         return "—"
     low, high = row.value.low, row.value.high
     ends = "" if low is None or high is None else f" [{low:.2f}, {high:.2f}]"
-    return Figure(f"{row.value.value:.2f}{ends}", row.value)
+    return EstimateText(f"{row.value.value:.2f}{ends}", row.value)
 
 
 # -- tables --------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from strobe.core.estimate import Estimate
 from strobe.core.variants import ANCHOR
 from strobe.metrics.consistency import FEW_PICTURES
 from strobe.report.view import View
-from strobe.report.wording import Figure, called, counted, is_known, join, measured, percent, points, value_of
+from strobe.report.wording import EstimateText, called, counted, is_known, join, measured, percent, points, value_of
 from strobe.studies.people.records import PeopleResults, PeopleScore
 
 MOST_BESIDE = 60
@@ -70,7 +70,7 @@ def kappa(found: Estimate) -> str:
     >>> kappa(Estimate(value=-0.125, low=-0.25, high=0.0, n=9))
     '−0.12 [−0.25, 0.00]'
     """
-    return Figure(found.text(scale=1.0, digits=2).replace("-0.00", "0.00").replace("-", "−"), found)
+    return EstimateText(found.text(scale=1.0, digits=2).replace("-0.00", "0.00").replace("-", "−"), found)
 
 
 def asked(view: View) -> dict[str, PeopleScore]:

@@ -14,6 +14,7 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.estimate import Missing
 from strobe.core.files import json_text
+from strobe.core.quoting import safe_markdown
 from strobe.formats.export_media import Outgoing, picture_name
 from strobe.metrics.flicker import timelines
 from strobe.report.tables import as_csv
@@ -305,7 +306,7 @@ def _answer_rows(dataset: Dataset, told: Mapping[str, _Told], names: Mapping[int
 
 def _readme(dataset: Dataset, models: Sequence[str], layout: Layout | None) -> str:
     text = (
-        f"# Flips of {', '.join(map(printable, models))} on {printable(dataset.name)}\n\n"
+        f"# Flips of {', '.join(map(safe_markdown, models))} on {safe_markdown(dataset.name)}\n\n"
         "Frames on which the answer of a model changes, and the frames around them. `flickers.csv` has a row for each "
         "change, and `answers.csv` has the answers on every frame.\n"
     )

@@ -152,7 +152,7 @@ def flicker_lines(view: View) -> list[Lines]:
     ]
     data = view.results.dataset
     notes = [f"% [95 % interval], {_sets(flicker.n_sets)} of {view.sources}, k = {data.k}; no label is used"]
-    notes += excluded(flicker)
+    notes += [*excluded(flicker), *(data.readings or ())]
     notes += [f"{printable(name)}: {bound(flicker, one, 'it', name)}" for name, one in ranked(flicker).items()]
     notes += [f"{printable(name)}: {text}" for name, one in flicker.models.items() for text in one.notes or ()]
     notes += [f"{printable(name)}: {stopped(one)}" for name, one in flicker.models.items() if one.stopped_early]

@@ -67,13 +67,17 @@ class VariantScore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeanScore:
-    """The plain mean over variants of one axis at one level, without controls and searches; n counts variants."""
+    """The plain mean over variants of one axis at one level, without controls and searches; n counts variants.
+
+    `published` is the mean at the level over ImageNet-C's published corruptions. It is present if others are there.
+    """
 
     axis: str
     unit: str
     level: float
     at: Estimate
     upto: Estimate
+    published: Estimate | None = field(default=None, metadata=LEFT_OUT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -219,7 +219,9 @@ class VariantPlan:
                 there = [(row, one.levels.index(level) + 1) for row, one in mine if level in one.levels]
                 if len(there) > 1:
                     at, upto = self._mean_at(marks, there), self._mean_upto(marks, there)
-                    out.append(MeanScore(axis=axis, unit=unit, level=level, at=at, upto=upto))
+                    official = [pair for pair in there if self.variants[pair[0]].fields.get("published") is not False]
+                    published = self._mean_at(marks, official) if 0 < len(official) < len(there) else None
+                    out.append(MeanScore(axis=axis, unit=unit, level=level, at=at, upto=upto, published=published))
         return tuple(out)
 
     def _mean_at(self, marks: Marks, there: list[tuple[int, int]]) -> Estimate:

@@ -48,7 +48,7 @@ def _world(path: Path) -> Path:
     from strobe.models.options import LoadOptions
     from strobe.models.registry import load_model
 
-    model: Any = load_model("strobe-world", LoadOptions(device="cpu"))
+    model: Any = load_model("strobe-world", LoadOptions(device="cpu", backend="torch"))
     _export(model._module, (1, 3, 64, 64), path, outputs=["scores"])
     plan = model.spec.preprocessing
     keys = ("mean", "std", "fit", "interpolation", "divide")
@@ -63,7 +63,7 @@ def _tiny(path: Path) -> Path:
     from strobe.models.options import LoadOptions
     from strobe.models.registry import load_model
 
-    model: Any = load_model("strobe-tiny", LoadOptions(device="cpu"))
+    model: Any = load_model("strobe-tiny", LoadOptions(device="cpu", backend="torch"))
 
     class AsYolo(torch.nn.Module):
         """The grid network with its boxes decoded, in the layout yolov8."""

@@ -1,0 +1,59 @@
+"""How an input was read that does not say itself how to read it: one sentence per guess, which travels with the data.
+
+A guess that changes a figure is stated next to the figure. Readings of a dataset are among the `notes` of its
+provenance, and readings of predictions among the facts stored with them. Both reach results.json, terminal and page.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+from strobe.core.files import json_of
+
+Guess = Literal["kind", "space", "frame rate", "pixel aspect", "rotation", "annotations", "corruptions"]
+
+GUESSES: Mapping[Guess, str] = {
+    "kind": "kind of the scores",
+    "space": "classes of the file",
+    "frame rate": "frame rate",
+    "pixel aspect": "pixel aspect",
+    "rotation": "display rotation",
+    "annotations": "annotations",
+    "corruptions": "corruptions",
+}
+"""Everything that strobe guesses, and its name in sentences."""
+
+_READ_AS = " read as "
+
+
+def read_as(guess: Guess, value: str, reason: str) -> str:
+    """Return the sentence for a guess.
+
+    >>> read_as("kind", "probabilities", "its rows sum to 1 in every row")
+    'kind of the scores read as probabilities (its rows sum to 1 in every row)'
+    """
+    return f"{GUESSES[guess]}{_READ_AS}{value} ({reason})"
+
+
+def is_reading(note: str) -> bool:
+    """Return whether a note states a guess."""
+    return any(f"{name}{_READ_AS}" in note for name in GUESSES.values())
+
+
+def readings_of_videos(notes: Iterable[str]) -> tuple[str, ...]:
+    """Return the guesses among the notes `VIDEO: text`. A guess about several videos names the first of them.
+
+    >>> same = "frame rate read as 25 (its codec states it)"
+    >>> readings_of_videos([f"a.h264: {same}", "b: 2 damaged frame(s) left out", f"c.h264: {same}"])
+    ('a.h264 and 1 more: frame rate read as 25 (its codec states it)',)
+    """
+    videos: dict[str, list[str]] = {}
+    for note in filter(is_reading, notes):
+        video, _, text = note.rpartition(": ") if is_reading(note.rpartition(": ")[2]) else ("", "", note)
+        videos.setdefault(text, []).append(video)
+    more = {text: f" and {len(names) - 1} more" if len(names) > 1 else "" for text, names in videos.items()}
+    return tuple(f"{names[0]}{more[text]}: {text}" if names[0] else text for text, names in videos.items())
+
+
+def readings_of_model(facts: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the guesses that were stored with predictions."""
+    return tuple(json_of(str(facts.get("readings", "[]"))))

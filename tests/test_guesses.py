@@ -1,0 +1,429 @@
+"""Every guess is stated with the data it was made on, and refused where two readings are plausible."""
+
+import ast
+import json
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import get_args
+
+import av
+import numpy as np
+import pytest
+from PIL import Image
+
+import strobe
+from strobe.analyses.results import dataset_facts
+from strobe.build.index import read_index
+from strobe.core.builder import DatasetBuilder
+from strobe.core.dataset import Dataset, DatasetInfo
+from strobe.core.errors import InvalidFile, InvalidValue, StrobeError
+from strobe.core.estimate import Estimate
+from strobe.core.labels import LabelSpace, shipped_spaces, space
+from strobe.core.ports import Silent
+from strobe.core.projections import projection_between
+from strobe.core.readings import GUESSES, Guess, is_reading, readings_of_videos
+from strobe.core.score_kinds import kind_of_scores
+from strobe.formats.read_predictions import read_predictions
+from strobe.report.headline import headline_lines
+from strobe.store import dataset_folder
+from strobe.workflows.build import BuildOptions, build
+from strobe.workflows.import_dataset import import_dataset
+from strobe.workflows.score import ScoreRunOptions, score_dataset
+
+SRC = Path(strobe.__file__).parent
+CRANE = (134, 517)
+
+
+def made(classes: LabelSpace, *, labels: int | None = 0, n: int = 4) -> Dataset:
+    """Videos of three frames each, one set per video."""
+    grown = DatasetBuilder()
+    for name in (f"v{number}" for number in range(n)):
+        video = grown.video(video_id=name, name=name)
+        own = [] if labels is None else [labels]
+        rows = [grown.frame(video=video, index=i, key=f"{name}/{i}.png", labels=own) for i in range(3)]
+        grown.set(set_id=name, anchor=rows[1], members=[(rows[0], -1), (rows[2], 1)])
+    return grown.build(DatasetInfo(name="tiny", label_space=classes, k=1))
+
+
+def predictions(path: Path, dataset: Dataset, rows: list[object]) -> Path:
+    path.write_text(json.dumps(dict(zip(dataset.frames.key.tolist(), rows, strict=True))))
+    return path
+
+
+def softmax(n: int, classes: int, *, spread: float, seed: int = 0) -> np.ndarray:
+    scores = np.exp(spread * np.random.default_rng(seed).normal(size=(n, classes)))
+    return scores / scores.sum(axis=1, keepdims=True)
+
+
+# -- one case for every guess ------------------------------------------------------------------------------------
+
+PETS = LabelSpace.of_names("pets", ["cat", "dog", "fox"])
+
+
+def _scored(folder: Path, *, labels: int | None, width: int, classes: LabelSpace) -> list[str]:
+    """The notes in results.json after the scoring of rounded probabilities, each also in the terminal's lines."""
+    dataset = made(classes, labels=labels)
+    dataset_folder.write(dataset, folder / "data")
+    rows = softmax(12, width, spread=2).round(2).tolist()
+    path = predictions(folder / "net.json", dataset, rows)
+    results = score_dataset(folder / "data", [f"net=preds:{path}"], folder / "run", ScoreRunOptions(), Silent())
+    stored = json.loads((folder / "run/results.json").read_text())
+    models = stored["models"] or stored["flicker"]["models"]
+    printed = [line for _, _, _, notes in headline_lines(results) for line in notes]
+    for note in filter(is_reading, models["net"]["notes"]):
+        assert f"net: {note}" in printed
+    return list(models["net"]["notes"])
+
+
+def _kind(folder: Path) -> list[str]:
+    unlabelled = _scored(folder / "a", labels=None, width=3, classes=PETS)
+    assert [one for one in _scored(folder / "b", labels=0, width=3, classes=PETS) if is_reading(one)] == unlabelled
+    return unlabelled
+
+
+def _space(folder: Path) -> list[str]:
+    return _scored(folder, labels=0, width=1000, classes=space("imagenet-vid"))
+
+
+def raw_video(path: Path, *, rate: Fraction | int = Fraction(30000, 1001)) -> Path:
+    with av.open(str(path), "w", format="h264") as out:
+        stream = out.add_stream("libx264", rate=rate)
+        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
+        for value in range(24):
+            out.mux(
+                stream.encode(av.VideoFrame.from_ndarray(np.full((48, 64, 3), 8 * value, np.uint8), format="rgb24"))
+            )
+        out.mux(stream.encode())
+    return path
+
+
+def shaped_video(path: Path, *, aspect: Fraction | None = None) -> Path:
+    with av.open(str(path), "w") as out:
+        stream = out.add_stream("libx264", rate=25)
+        stream.width, stream.height, stream.pix_fmt = 64, 120, "yuv420p"
+        if aspect is not None:
+            stream.codec_context.sample_aspect_ratio = aspect
+        for value in range(6):
+            frame = av.VideoFrame.from_ndarray(np.full((120, 64, 3), 8 * value, np.uint8), format="rgb24")
+            out.mux(stream.encode(frame))
+        out.mux(stream.encode())
+    return path
+
+
+def turned_video(path: Path, degrees: float) -> Path:
+    """An mp4 whose display matrix turns by any angle, written into its track header."""
+    data = bytearray(shaped_video(path).read_bytes())
+    identity = b"".join(number.to_bytes(4, "big") for number in (1 << 16, 0, 0, 0, 1 << 16, 0, 0, 0, 1 << 30))
+    at = data.index(identity, data.index(b"tkhd"))
+    cos, sin = (round(65536 * function(np.radians(degrees))) for function in (np.cos, np.sin))
+    for place, number in ((0, cos), (1, sin), (3, -sin), (4, cos)):
+        data[at + 4 * place : at + 4 * place + 4] = number.to_bytes(4, "big", signed=True)
+    path.write_bytes(data)
+    return path
+
+
+def _built(video: Path, folder: Path) -> list[str]:
+    options = BuildOptions(label=("dog",))
+    dataset = build([video], folder / "out", options).dataset
+    return list(dataset_facts(dataset).readings or ())
+
+
+def _frame_rate(folder: Path) -> list[str]:
+    return _built(raw_video(folder / "clip.h264"), folder)
+
+
+def _pixel_aspect(folder: Path) -> list[str]:
+    return _built(shaped_video(folder / "clip.mp4", aspect=Fraction(991, 1000)), folder)
+
+
+def _rotation(folder: Path) -> list[str]:
+    return _built(turned_video(folder / "clip.mp4", 30.0), folder)
+
+
+def annotated(folder: Path, *, filename: str = "", video: str = "", size: str = "64,80") -> Path:
+    """The release of ImageNet-Vid-Robust with one set, and the XML of its three frames."""
+    name = "ILSVRC2015_val_00000000"
+    keys = [f"val/{name}/{index:06d}.JPEG" for index in (4, 5, 6)]
+    (folder / "src/metadata").mkdir(parents=True)
+    (folder / "src/metadata/labels.json").write_text(json.dumps({key: [27] for key in keys}))
+    (folder / "src/metadata/pmsets.json").write_text(json.dumps({keys[1]: [keys[0], keys[2]]}))
+    (folder / f"src/val/{name}").mkdir(parents=True)
+    (folder / f"xml/val/{name}").mkdir(parents=True)
+    width, height = size.split(",")
+    for index, key in zip((4, 5, 6), keys, strict=True):
+        Image.new("RGB", (64, 80), (index, 0, 0)).save(folder / "src" / key)
+        (folder / f"xml/val/{name}/{index:06d}.xml").write_text(
+            f"<annotation><folder>{video}</folder><filename>{filename and filename.format(index)}</filename>"
+            f"<size><width>{width}</width><height>{height}</height></size><object><trackid>0</trackid>"
+            f"<name>{space('imagenet-vid').ids[27]}</name><bndbox><xmin>3</xmin><ymin>4</ymin><xmax>30</xmax>"
+            "<ymax>40</ymax></bndbox></object></annotation>"
+        )
+    return folder
+
+
+def _with_annotations(folder: Path) -> Dataset:
+    options = {"annotations": folder / "xml"}
+    return import_dataset("imagenet-vid-robust", folder / "src", folder / "out", options=options).dataset
+
+
+def _annotations(folder: Path) -> list[str]:
+    return list(dataset_facts(_with_annotations(annotated(folder))).readings or ())
+
+
+def corrupted(folder: Path, names: tuple[str, ...]) -> Dataset:
+    for kind in ("clean", *(f"{'extra' if name == 'speckle_noise' else 'noise'}/{name}/1" for name in names)):
+        for label in ("cat", "dog"):
+            path = folder / ("clean" if kind == "clean" else f"c/{kind}") / label / "a.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.new("RGB", (8, 8), (len(kind), len(label), ord(label[0]))).save(path)
+    options = {"clean": folder / "clean", "severity": (1,)}
+    return import_dataset("imagenet-c", folder / "c", folder / "out", options=options).dataset
+
+
+def _corruptions(folder: Path) -> list[str]:
+    return list(dataset_facts(corrupted(folder, ("shot_noise", "fog", "speckle_noise"))).readings or ())
+
+
+CASES: dict[Guess, tuple[Callable[[Path], list[str]], str]] = {
+    "kind": (_kind, "probabilities (its rows sum to 1 within rounding (2 decimals)"),
+    "space": (_space, "ilsvrc-2012 (1000 scores)"),
+    "frame rate": (_frame_rate, "29.97 frames per second (the file is a raw stream, and its codec states it)"),
+    "pixel aspect": (_pixel_aspect, "0.991 (the file states it, so 64×120 pixels become 64×121)"),
+    "rotation": (_rotation, "0° (the file states 30°, and strobe turns by multiples of 90° only)"),
+    "annotations": (_annotations, "(3 of 3 files do not name their frame and video; only classes and 3 sizes were"),
+    "corruptions": (_corruptions, "2 of the published 15 and 1 others (the published mean leaves out speckle_noise)"),
+}
+
+
+def calls() -> dict[str, list[str]]:
+    """The modules of src that state each guess."""
+    found: dict[str, list[str]] = {}
+    for path in sorted(SRC.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "read_as":
+                first = node.args[0]
+                assert isinstance(first, ast.Constant), f"{path}: the guess is a word of `Guess`"
+                found.setdefault(str(first.value), []).append(path.name)
+    return found
+
+
+def test_every_guess_of_the_code_has_a_case() -> None:
+    assert set(calls()) == set(get_args(Guess)) == set(GUESSES) == set(CASES)
+
+
+@pytest.mark.parametrize("guess", CASES)
+def test_a_guess_is_stated_in_the_results(guess: Guess, tmp_path: Path) -> None:
+    make, words = CASES[guess]
+    stated = [line for line in make(tmp_path) if f"{GUESSES[guess]} read as" in line]
+    assert len(stated) == 1, stated
+    assert words in stated[0]
+    assert is_reading(stated[0])
+
+
+def test_a_guess_about_several_videos_is_one_line() -> None:
+    notes = ["a: rotation of b", "a: frame rate read as 25 (x: y)", "b: frame rate read as 25 (z)"]
+    assert readings_of_videos([*notes, "c: frame rate read as 25 (z)"]) == (
+        notes[1],
+        "b and 1 more: frame rate read as 25 (z)",
+    )
+
+
+# -- the kind of scores ------------------------------------------------------------------------------------------
+
+
+def _bfloat16(values: np.ndarray) -> np.ndarray:
+    bits = values.astype(np.float32).view(np.uint32)
+    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) & np.uint32(0xFFFF0000)
+    return rounded.astype(np.uint32).view(np.float32).astype(np.float64)
+
+
+ROUNDED: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "unrounded": lambda p: p,
+    "2 decimals": lambda p: p.round(2),
+    "3 decimals": lambda p: p.round(3),
+    "4 decimals": lambda p: p.round(4),
+    "per cent": lambda p: (100 * p).round(1),
+    "per cent, 2 decimals": lambda p: (100 * p).round(2),
+    "float16": lambda p: p.astype(np.float16).astype(np.float64),
+    "bfloat16": _bfloat16,
+    "one-hot": lambda p: np.eye(p.shape[1])[p.argmax(axis=1)],
+}
+
+
+@pytest.mark.parametrize("form", ROUNDED)
+@pytest.mark.parametrize("classes", [2, 10, 30, 1000, 21_000])
+def test_rounded_probabilities_are_never_logits(form: str, classes: int) -> None:
+    """They are recognised, or refused where rounding lost more than half of a row; never read as logits."""
+    for spread in (1.0, 3.0, 8.0):
+        shares = ROUNDED[form](softmax(12 if classes > 1000 else 60, classes, spread=spread, seed=classes))
+        if not shares.any():  # nothing is left, so every class ties, which a note of the model states
+            continue
+        sums = shares.sum(axis=1) / (100 if form.startswith("per cent") else 1)
+        if sums.min() > 0.5 - 1e-9:
+            assert kind_of_scores(shares).kind == "probabilities", (form, classes, spread)
+            assert kind_of_scores(shares).scale == (0.01 if form.startswith("per cent") else 1.0)
+        else:
+            with pytest.raises(InvalidValue, match="--kind probabilities or --kind logits"):
+                kind_of_scores(shares)
+
+
+def test_sigmoids_parts_and_small_logits_are_refused() -> None:
+    rng = np.random.default_rng(1)
+    shares = softmax(60, 1000, spread=3)
+    top = np.where(shares >= -np.sort(-shares, axis=1)[:, 4:5], shares, 0.0)
+    sigmoids = 1 / (1 + np.exp(-rng.normal(size=(60, 10)) * 2))
+    for scores in (
+        sigmoids,
+        sigmoids.round(2),
+        top,
+        top.round(3),
+        100 * sigmoids,
+        rng.random((60, 10)),
+    ):
+        with pytest.raises(InvalidValue, match="declare the kind with --kind"):
+            kind_of_scores(scores)
+
+
+def test_values_beyond_every_share_are_logits() -> None:
+    rng = np.random.default_rng(1)
+    for scores in (
+        rng.normal(size=(9, 5)),
+        30 * rng.random((9, 100)),
+        500 * rng.random((9, 5)),
+        np.full((4, 1), 0.3),
+        np.zeros((3, 2)),
+    ):
+        assert kind_of_scores(scores).kind == "logits"
+
+
+@pytest.mark.parametrize("digits", [2, 3, 4])
+def test_rounding_does_not_move_confidence(digits: int, tmp_path: Path) -> None:
+    """A plain loop: the confidence of rounded probabilities is the largest value over the sum of its row."""
+    dataset, shares = made(PETS), softmax(12, 3, spread=2)
+    rows = (100 * shares).round(digits - 2).tolist()
+    answers = read_predictions(predictions(tmp_path / "p.json", dataset, rows), dataset).answers
+    for row, found in zip(rows, answers.confidence, strict=True):
+        assert found == pytest.approx(max(row) / sum(row), abs=1e-6)
+
+
+def test_a_row_of_zeros_is_refused_however_it_is_declared(tmp_path: Path) -> None:
+    dataset = made(PETS)
+    path = predictions(tmp_path / "p.json", dataset, [[0.2, 0.3, 0.5]] * 11 + [[0.0, 0.0, 0.0]])
+    with pytest.raises(InvalidFile, match="every probability is 0"):
+        read_predictions(path, dataset, kind="probabilities")
+
+
+# -- the names of classes ----------------------------------------------------------------------------------------
+
+
+def test_a_name_of_several_classes_is_refused_with_every_id() -> None:
+    seen = 0
+    for known in map(space, shipped_spaces()):
+        for name in {name for name in known.names if known.names.count(name) > 1}:
+            places = [place for place, other in enumerate(known.names) if other == name]
+            with pytest.raises(InvalidValue) as refused:
+                known.index(name)
+            assert all(known.ids[place] in str(refused.value) for place in places)
+            assert [known.index(known.ids[place]) for place in places] == places
+            seen += 1
+    assert seen == 2  # crane and maillot
+
+
+def test_predictions_by_an_ambiguous_name_are_refused(tmp_path: Path) -> None:
+    dataset = made(space("ilsvrc-2012"), labels=CRANE[1])
+    path = predictions(tmp_path / "p.json", dataset, ["crane"] * 12)
+    with pytest.raises(
+        InvalidFile, match=r"'crane' names 2 classes .*n02012849 \(class 134\) and n03126707 \(class 517\)"
+    ):
+        read_predictions(path, dataset)
+
+
+def test_photos_with_an_ambiguous_label_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    Image.new("RGB", (8, 8)).save(tmp_path / "src/a.png")
+    (tmp_path / "labels.csv").write_text("file,label\na.png,crane\n")
+    from strobe.formats.import_photos import PhotoFiles
+
+    files = PhotoFiles(labels=tmp_path / "labels.csv", label_space="ilsvrc-2012")
+    with pytest.raises(StrobeError, match="'crane' names 2 classes"):
+        import_dataset("photos", tmp_path / "src", tmp_path / "out", files=files)
+
+
+def test_classes_matched_by_an_ambiguous_name_are_refused() -> None:
+    birds = LabelSpace.of_names("birds", ["crane", "heron"])
+    for pair in ((space("ilsvrc-2012"), birds), (birds, space("ilsvrc-2012"))):
+        with pytest.raises(InvalidValue, match="'crane' names 2 classes of ilsvrc-2012"):
+            projection_between(*pair)
+
+
+_BY_NAME = {
+    "api/given.py": "columns are sorted only if they are exactly the names, and equal names keep their order",
+    "formats/import_objectnet.py": "by all synonyms together, which differ",
+    "view/filters.py": "a filter of the viewer shows every class of the name",
+    "view/outcomes.py": "a filter of the viewer shows every class of the name",
+}
+"""The modules that find the position of a class by its name without `LabelSpace.index`, and why they may."""
+
+
+def test_no_other_module_resolves_names_of_classes() -> None:
+    found = set()
+    for path in sorted(SRC.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            by_index = isinstance(node, ast.Call) and ast.unparse(node.func).endswith("names.index")
+            by_dict = (
+                isinstance(node, ast.DictComp)
+                and isinstance(node.value, ast.Name)
+                and node.value.id == "place"
+                and any(".names" in ast.unparse(one.iter) for one in node.generators)
+            )
+            if by_index or by_dict:
+                found.add(path.relative_to(SRC).as_posix())
+    assert found - {"studies/background/chapter.py"} == set(_BY_NAME)  # that one has names of variants
+
+
+# -- videos, annotations, corruptions ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rate", [Fraction(30000, 1001), Fraction(50), Fraction(24)])
+def test_a_raw_stream_has_the_rate_of_its_codec(rate: Fraction, tmp_path: Path) -> None:
+    index = read_index(raw_video(tmp_path / "clip.h264", rate=rate))
+    assert index.fps == rate
+    assert index.time_s(3) is None
+
+
+def test_annotations_of_another_frame_or_video_are_refused(tmp_path: Path) -> None:
+    own = {"video": "ILSVRC2015_val_00000000", "filename": "{0:06d}"}
+    right = _with_annotations(annotated(tmp_path / "right", **own))
+    assert dataset_facts(right).readings is None
+    for name, change in (
+        ("shifted", {"filename": "{0:06d}1"}),
+        ("other", {"video": "ILSVRC2015_val_00000001"}),
+    ):
+        with pytest.raises(InvalidFile, match="so it belongs to another frame or video"):
+            _with_annotations(annotated(tmp_path / name, **own | change))
+    with pytest.raises(InvalidFile, match=r"its sizes contradict 3 of 3 images; first .*: 64×64 instead of 64×80"):
+        _with_annotations(annotated(tmp_path / "sizes", size="64,64"))
+
+
+def test_the_published_mean_leaves_out_extra_corruptions(tmp_path: Path) -> None:
+    """A plain loop over the images gives both means."""
+    dataset = corrupted(tmp_path, ("shot_noise", "fog", "speckle_noise"))
+    right = {"clean": 1, "shot_noise": 1, "fog": 0, "speckle_noise": 0}
+    keys = dataset.frames.key.tolist()
+    rows = [dataset.info.label_space.names[(("dog" in key) + 1 - right[key.split("/")[0]]) % 2] for key in keys]
+    path = predictions(tmp_path / "net.json", dataset, rows)
+    results = score_dataset(tmp_path / "out", [f"net=preds:{path}"], None, ScoreRunOptions(), Silent())
+    (mean,) = results.models["net"].means
+    each = {name: np.mean([right[name] for key in keys if key.startswith(name)]) for name in right if name != "clean"}
+    assert mean.at.value == pytest.approx(np.mean(list(each.values())))
+    assert mean.published.value == pytest.approx((each["shot_noise"] + each["fog"]) / 2)
+    assert any(
+        "over ImageNet-C's published corruptions (2)" in note for *_, notes in headline_lines(results) for note in notes
+    )
+
+
+def test_an_end_that_rounds_to_zero_is_not_zero() -> None:
+    for low, high, text in ((1e-12, 0.6, "[0.0+, 60.0]"), (0.0, 0.6, "[0.0, 60.0]"), (-0.6, -1e-12, "[-60.0, 0.0-]")):
+        assert Estimate(value=(low + high) / 2, low=low, high=high, n=9).text().endswith(text)
+    assert Estimate(value=0.1, low=0.0001, high=0.6, n=9, count=1).text().endswith("[0.0, 60.0]")
