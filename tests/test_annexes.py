@@ -1,6 +1,8 @@
 """Annexes: the house names none of them, none names another, and each is whole in its folder."""
 
+import json
 import re
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -85,3 +87,14 @@ def test_faults_of_our_own_annexes_are_loud(planted: Any) -> None:
         own_annexes()
     with pytest.raises(InvalidValue, match='wrong: expected an Item of "module:object"'):
         Annex(what="wrong", adds={"numbers": {"wrong": Item("math")}})
+
+
+def test_a_page_names_the_results_of_a_study_that_is_not_installed(tmp_path: Path, command: Any) -> None:
+    golden = ROOT / "tests/golden"
+    run = shutil.copytree(golden / "runs/video-py", tmp_path / "run")
+    data = golden / "datasets/video"
+    results = json.loads((run / "results.json").read_text())
+    (run / "results.json").write_text(json.dumps({**results, "studies": {"dreams": {}}}))
+    code, _, noted = command("report", run, "--dataset", data, "--gallery", 1)
+    assert code == 0, noted
+    assert "results of the study dreams, which is not installed; they are left out" in noted

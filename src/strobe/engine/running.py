@@ -110,8 +110,9 @@ class ExecutorOptions:
         """
         name, mark, address = text.partition("=")
         known = (name == "local" and not mark) or name in EXECUTORS
-        forms = ["local", *(f"{other} or {other}=ADDRESS" for other in EXECUTORS)]
-        expect(known and bool(mark) == bool(address), "engine", ", ".join(forms), text)
+        others = ", ".join(f"{other} or {other}=ADDRESS" for other in EXECUTORS)
+        forms = f"local, {others}" if others else "local, because no other engine is installed"
+        expect(known and bool(mark) == bool(address), "engine", forms, text)
         return cls(name=name, address=address or None, actors=actors, cores=cores, gpus=gpus)
 
 

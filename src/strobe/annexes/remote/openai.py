@@ -1,4 +1,4 @@
-"""A vision-language model behind an address: `openai:MODEL@URL`, chat completions with an image (docs/annexes/remote-vlm.md).
+"""A vision-language model behind an address: `openai:MODEL@URL`, chat completions with an image.
 
 The address ends before /chat/completions, e.g. https://HOST/v1. The key comes from OPENAI_API_KEY or STROBE_TOKEN.
 Loading sends one request with a test image. It shows whether the service can be used, which version of the model
