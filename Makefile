@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test quick check lint docs clean browser sizes dist matrix fuzz simulate-faults site constraints mutants bench servers server-mlserver server-transformers test-servers
+.PHONY: help demo test quick check lint docs clean browser sizes dist matrix fuzz simulate-faults site constraints mutants bench servers server-mlserver server-transformers test-servers without-annex
 
 help:
 	@echo "make demo   run real models on a real clip and make a report, without PyTorch; DEMO=--training trains, with it"
@@ -83,7 +83,7 @@ mutants: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python scripts/bench.py $(if $(RECORD),--record)
 
-# MLServer and transformers serve each need an environment of their own: docs/endpoints.md, docs/vlm.md.
+# MLServer and transformers serve each need an environment of their own: docs/annexes/remote.md, docs/annexes/remote-vlm.md.
 servers: server-mlserver server-transformers
 
 server-mlserver: $(VENV)/.dev
@@ -94,7 +94,11 @@ server-transformers: $(VENV)/.dev
 
 # Tests over gRPC need the extra kserve-grpc.
 test-servers: servers
-	$(BIN)/python -m pytest -rs -n 0 tests/servers
+	$(BIN)/python -m pytest -rs -n 0 tests/annexes/remote/servers
+
+# Deletes an annex in a copy of the tree and checks the rest; the commit draws it, or ANNEX names it.
+without-annex: $(VENV)/.dev
+	$(BIN)/python scripts/delete_annex.py $(or $(ANNEX),--drawn $(shell git rev-parse HEAD))
 
 sizes:
 	$(PYTHON) scripts/sizes.py $(EXTRAS)

@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from PIL import Image as Pillow
 
+from strobe.annexes.gpu.jpeg import DeviceResize
 from strobe.core.dataset import Dataset
 from strobe.engine.decode_pool import DecodePool
-from strobe.models.device_decode import DeviceResize
 from strobe.models.exact_resize import SentPlan
 from strobe.models.torch_classifier import TorchClassifier
 from strobe.store.media import MediaSource

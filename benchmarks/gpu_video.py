@@ -32,6 +32,9 @@ import torch
 
 from gpu_alone import say
 from gpu_video_clips import dataset_of, make
+from strobe.annexes.gpu.engine import NvidiaEngine, SessionPool
+from strobe.annexes.gpu.frames import new_stream, wait_for
+from strobe.annexes.gpu.video import VideosOnDevice
 from strobe.build.source import VideoSource
 from strobe.core.answers import ClassAnswers
 from strobe.core.dataset import Dataset
@@ -39,10 +42,7 @@ from strobe.core.errors import StrobeError
 from strobe.core.packed import packed
 from strobe.core.ports import Silent
 from strobe.core.tables import texts
-from strobe.engine.device_engine import NvidiaEngine, SessionPool
-from strobe.engine.device_frames import new_stream, wait_for
-from strobe.engine.device_video import VideosOnDevice
-from strobe.engine.loading import decode_processes, engine_options, frames_on_gpu
+from strobe.engine.loading import decode_processes, engine_options, faster_frames
 from strobe.engine.prediction import PredictOptions
 from strobe.models.options import LoadOptions, ModelName
 from strobe.models.timm import load
@@ -178,7 +178,7 @@ def end_to_end(dataset: Dataset, options: PredictOptions, models: dict[str, Any]
 
     source: Any = MediaSource(dataset) if dataset.root else VideoSource(dataset)
     n_cores = os.cpu_count() or 1
-    source = frames_on_gpu(source, dataset, models.values(), Silent())
+    source = faster_frames(source, dataset, models.values(), Silent())
     processes = decode_processes(options, models, source, n_cores)
     how = engine_options(options, models, n_cores, processes=processes, source=source)
     runners = [Runner(name=name, model=model, projection=projection("ilsvrc-2012", "imagenet-vid"))

@@ -32,10 +32,10 @@ from typing import Any
 
 import numpy as np
 
+from strobe.annexes.remote.http import HttpClient
 from strobe.core.labels import LabelSpace
 from strobe.core.records import ModelSpec
 from strobe.core.remote import RemoteAnswer, Reply, RequestLimits, Usage
-from strobe.models.http import HttpClient
 from strobe.models.options import LoadOptions
 
 COLOURS = LabelSpace.of_names("colours", ["red", "green", "blue"])
@@ -217,12 +217,12 @@ def bare_s(model: ColourModel, n: int) -> float:
 
 def throughput(n: int, rounds: int) -> bool:
     """Print requests a second at a latency of 200 ms with 32 in flight, and the CPU time of this process."""
+    from strobe.annexes.remote.asker import RemoteAsker
+    from strobe.annexes.remote.asking import asking_of
     from strobe.core.labels import Projection
     from strobe.core.ports import Silent
     from strobe.core.tasks import Task
-    from strobe.engine.asking import asking_of
     from strobe.engine.forward import Runner
-    from strobe.engine.remote import RemoteAsker
     from strobe.store.frame_names import FrameNames
     from strobe.store.media import MediaSource
     from strobe.store.shards import KEY_FACTS, ModelShards

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 HOME = ROOT / ".servers" / "mlserver"
 MODELS = ROOT / ".servers" / "models"
 PACKAGES = ("mlserver>=1.7,<2", "onnxruntime>=1.17", "tritonclient[grpc,http]>=2.60")
-_RUNTIME = ROOT / "tests" / "servers" / "mlserver_runtime"
+_RUNTIME = ROOT / "tests/annexes/remote/servers" / "mlserver_runtime"
 
 
 def older_python() -> str:
@@ -47,7 +47,9 @@ def install() -> None:
 
 def write_models() -> None:
     """Export strobe's bundled models, with the Python that runs this script."""
-    subprocess.run([sys.executable, str(ROOT / "tests" / "servers" / "served_models.py"), str(MODELS)], check=True)
+    subprocess.run(
+        [sys.executable, str(ROOT / "tests/annexes/remote/servers" / "served_models.py"), str(MODELS)], check=True
+    )
 
 
 def start(folder: Path = MODELS, *, http: int = 8080, grpc: int = 8081, quiet: bool = False) -> subprocess.Popen[bytes]:

@@ -58,7 +58,7 @@ SMALL = {
 """What is added to commands that begin so; of several the longest."""
 
 PARSED = {
-    "strobe eval data/ -m kserve:": "a service answers; tests/servers/ runs one",
+    "strobe eval data/ -m kserve:": "a service answers; tests/annexes/remote/ runs one",
     "strobe import photos pictures/": "of the lines below",
     "strobe synthesize data/scenes": "tests/workflows/test_central.py runs this line",
     "strobe train stills data/scenes": "of the line above",
@@ -93,15 +93,15 @@ PARSED = {
     "strobe vary background data/photos": "fetches 5 MB; tests/vary/test_ladder_estimates.py runs nets",
     "strobe vary generator": "minutes of searching; tests/workflows/test_vary_generator.py runs it small",
     "strobe eval changed": "of what that finds",
-    "strobe eval DATASET -m efficientnet-lite0 -o run/ --engine ray": "tests/workflows/test_ray.py runs a cluster",
-    "strobe eval /shared/data": "other machines; tests/workflows/test_ray.py runs a cluster",
+    "strobe eval DATASET -m efficientnet-lite0 -o run/ --engine ray": "tests/annexes/ray/ runs a cluster",
+    "strobe eval /shared/data": "other machines; tests/annexes/ray/ runs a cluster",
     "torchrun": "several processes; tests/train runs two",
     "strobe eval DATASET -m torchvision:": "weights from the network; tests/models/detectors run both kinds",
     "strobe predict DATASET -m timm:resnet18@mine.safetensors": "45 MB of weights; tests/contracts run the like",
     "strobe gate": "runs of such models; tests/workflows/test_gate.py runs every option",
     "strobe history": "runs of such models; tests/workflows/test_gate.py runs it",
     "strobe report run/ --show mine --show": "a run of those models; tests/report run it",
-    "strobe eval data/ -m vlm=openai:": "a service; tests/workflows/test_chat_models.py runs one in the same process",
+    "strobe eval data/ -m vlm=openai:": "a service; tests/annexes/remote/ runs one in the same process",
     "strobe eval data/ -m @orders.toml": "of the line above",
     "strobe compare orders/": "of the line before",
     "strobe report run/ --before": "a run of those models; tests/report run it",

@@ -185,7 +185,7 @@ def test_a_list_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         numbers_four="FOUR = 4\n",
     )
     monkeypatch.syspath_prepend(tmp_path)
-    numbers = Registry("strobe.numbers", int, "number", {"three": "sys:maxsize"}, reserved=("five",))
+    numbers = Registry("numbers", int, "number", {"three": "sys:maxsize"}, reserved=("five",))
     assert list(numbers) == ["three", "four"]
     assert numbers["four"] == 4
     assert numbers.working() == {"three": sys.maxsize, "four": 4}
@@ -194,10 +194,10 @@ def test_a_list_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert "the name three is taken by strobe itself" in taken + bad
     with pytest.raises(UnknownName, match=r"unknown number 'fuor'; did you mean four\? \(known: three, four\)"):
         numbers["fuor"]
-    closed = Registry(None, int, "number", {"three": "sys:maxsize"})
+    closed = Registry("numbers", int, "number", {"three": "sys:maxsize"}, closed=True)
     assert (list(closed), closed.problems()) == (["three"], [])
     with pytest.raises(TypeError):  # a list of strobe's own that is wrong is a fault of strobe
-        Registry(None, str, "text", {"three": "sys:maxsize"})["three"]
+        Registry("texts", str, "text", {"three": "sys:maxsize"}, closed=True)["three"]
     assert issubclass(UnknownName, StrobeError)
 
 

@@ -1,11 +1,12 @@
 """Tiny clips made with PyAV, in the shapes that make exact decoding hard."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
 
 import av
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 X264_OPEN = {"x264-params": "keyint=12:min-keyint=12:scenecut=0:bframes=3:b-pyramid=normal:open-gop=1:b-adapt=0"}
@@ -181,3 +182,29 @@ def encode(
                 container.mux(sound.encode(chunk))
             container.mux(sound.encode(None))
     return path
+
+
+MakeClip = Callable[..., Path]
+
+
+@pytest.fixture
+def make_clip(tmp_path: Path) -> MakeClip:
+    """make_clip("name.mp4", codec=…) writes a clip under tmp_path/videos and gives its path."""
+
+    def make(name: str, **settings: object) -> Path:
+        path = tmp_path / "videos" / name
+        path.parent.mkdir(exist_ok=True, parents=True)
+        return encode(path, **settings)  # type: ignore[arg-type]
+
+    return make
+
+
+@pytest.fixture
+def clips(make_clip: MakeClip) -> list[Path]:
+    """Four clips of as many codecs and containers."""
+    return [
+        make_clip("one.mp4"),
+        make_clip("two.mkv", codec="mpeg4", b_frames=2, n=40),
+        make_clip("three.webm", codec="libvpx-vp9", options={"cpu-used": "8"}, n=30),
+        make_clip("four.avi", codec="mjpeg", pix_fmt="yuvj420p", options={"strict": "-1"}, n=25),
+    ]

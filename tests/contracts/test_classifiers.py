@@ -11,7 +11,7 @@ import pytest
 
 from strobe.core.errors import ModelFailed, StrobeError
 from strobe.core.labels import LabelSpace
-from strobe.core.ports import Classifier
+from strobe.core.ports import Classifier, RemoteModel
 from strobe.core.records import ModelSpec
 from strobe.models.gradients import with_gradients
 from strobe.models.options import LoadOptions
@@ -125,7 +125,7 @@ def test_a_models_own_input_is_neither_resized_nor_cropped(case: Any, model: Cla
 
 
 def test_prepared_elsewhere_is_prepared_the_same(model: Classifier, pictures: list[Any]) -> None:
-    assert model.device == ("remote" if model.spec.provider == "kserve" else "cpu")
+    assert model.device == ("remote" if isinstance(model, RemoteModel) else "cpu")
     assert model.lanes >= 1
     if model.preparation is None:
         return

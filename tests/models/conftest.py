@@ -1,21 +1,8 @@
 """Models keep what took long in the user's cache folder; in tests that is a folder of the test's own."""
 
-import json
-import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-
-from strobe.core.labels import LabelSpace
-from strobe.models.options import LoadOptions
-from strobe.models.registry import load_model
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "servers"))
-from chat_endpoint import ChatEndpoint
-
-PETS = LabelSpace.of_names("pets", ["cat", "dog", "giant_panda", "red fox"])
 
 
 @pytest.fixture(autouse=True)
@@ -23,38 +10,3 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache folder."""
     monkeypatch.setenv("STROBE_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
-
-
-@pytest.fixture
-def no_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No key in the environment."""
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.delenv("STROBE_TOKEN", raising=False)
-
-
-@pytest.fixture
-def serve(no_key: None) -> Iterator[Callable[..., ChatEndpoint]]:
-    """Start a chat service in this process, with an answer or a function of what is asked."""
-    running = []
-
-    def start(answer: Any, **options: Any) -> ChatEndpoint:
-        running.append(ChatEndpoint(answer if callable(answer) else lambda _: answer, **options))
-        return running[-1]
-
-    yield start
-    for one in running:
-        one.__exit__()
-
-
-@pytest.fixture
-def load(no_key: None, tmp_path: Path) -> Callable[..., Any]:
-    """Load the model of a chat service for the classes PETS."""
-
-    def loaded(url: str, settings: dict[str, Any] | None = None, **options: Any) -> Any:
-        file = None
-        if settings is not None:
-            file = tmp_path / "settings.json"
-            file.write_text(json.dumps(settings))
-        return load_model(f"openai:tiny@{url}", LoadOptions(**{"label_space": PETS, "settings": file, **options}))
-
-    return loaded

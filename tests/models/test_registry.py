@@ -181,8 +181,9 @@ def test_one_list_is_behind_the_registry_the_models_shown_and_the_doctor() -> No
 
 def test_every_provider_has_its_case_in_the_contracts() -> None:
     tests = Path(__file__).parents[1]
-    files = ("conftest.py", "detectors/test_detector_contract.py", "remote/conftest.py")
-    cases = "".join((tests / "contracts" / file).read_text() for file in files)
+    house = (tests / "contracts" / file for file in ("made_cases.py", "detectors/test_detector_contract.py"))
+    annexes = (path for name in ("contract_cases.py", "test_*_contract.py") for path in tests.glob(f"annexes/*/{name}"))
+    cases = "".join(path.read_text() for path in (*house, *annexes))
     for scheme in PROVIDERS:
         assert f'"{scheme}:' in cases or f'ModelName("{scheme}"' in cases, scheme
 

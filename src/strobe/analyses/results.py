@@ -21,7 +21,6 @@ from strobe.core.readings import readings_of_videos
 from strobe.core.records import Unreviewed
 from strobe.studies.noise.records import NoiseScore
 from strobe.studies.people.records import DrawnResults, PeopleResults
-from strobe.studies.remote.records import RemoteScore
 from strobe.studies.temporal.records import OffsetError, Trend
 from strobe.studies.trainings.records import Trainings
 from strobe.studies.unlabelled.records import FlickerResults, LabelSample
@@ -225,9 +224,9 @@ class Results:
     pairs. `people` is present if people named images; there may then be no model. `preserved` is present if findings
     were named by people or judged by models. `strobe` is the version that wrote the file, if it was installed.
     `trainings` is present if models are called NAME~SEED. `flicker` is present if some sets have no label; if no set
-    has a label, there may be no model. `remote` is present if models were asked over a network. `studies` holds, by
-    name, the records of studies without a key of their own, such as those of installed packages. `plugins` has the
-    package and version of every study of an installed package that added to these results, by the study's name.
+    has a label, there may be no model. `studies` holds, by name, the records of studies without a key of their own,
+    such as those of annexes and installed packages. `plugins` has the package and version of every study of an
+    installed package that added to these results, by the study's name.
     """
 
     schema: Literal[1] = SCHEMA
@@ -247,7 +246,6 @@ class Results:
     drawn: DrawnResults | None = field(default=None, metadata=LEFT_OUT)
     trainings: tuple[Trainings, ...] | None = field(default=None, metadata=LEFT_OUT)
     flicker: FlickerResults | None = field(default=None, metadata=LEFT_OUT)
-    remote: Mapping[str, RemoteScore] | None = field(default=None, metadata=LEFT_OUT)
     studies: Mapping[str, Any] | None = field(default=None, metadata=LEFT_OUT)
     plugins: Mapping[str, str] | None = field(default=None, metadata=LEFT_OUT)
 

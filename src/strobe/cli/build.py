@@ -105,8 +105,10 @@ def command(
         refuse_option("k", "--window and --k both set the length of a set; use only one of them")
     if build_options.reference:
         refuse_option("store", "--reference stores no frames; remove --store")
-    if engine.name == "ray":
-        refuse_option("workers", "--workers counts processes on this machine; with --engine ray, use --actors instead")
+    if engine.name != "local":
+        refuse_option(
+            "workers", f"--workers counts processes on this machine; with --engine {engine.name}, use --actors instead"
+        )
     build_options = replace(build_options, sampling=sampling, drop=drop, limits=limits, engine=engine)
     done = build(videos, dst, build_options, progress=progress(quiet=quiet or as_json))
     source = done.dataset.info.label_source

@@ -16,7 +16,8 @@ from functools import cached_property
 from types import ModuleType
 from typing import Any, Generic, NoReturn, TypeVar
 
-from strobe.core.errors import MissingExtra, StrobeError, UnknownName, printable
+from strobe.core.annex import Item, added
+from strobe.core.errors import MissingExtra, StrobeError, UnknownName, expect, printable
 
 _SPINS = "3000"
 """How often a GNU OpenMP thread spins before it sleeps (by default 300,000 times); see docs/performance-method.md."""
@@ -133,28 +134,29 @@ class Plugin:
 
 
 class Registry(Generic[Member]):
-    """A list of members by name: strobe's own members, and the members that installed packages add.
+    """A list of members by name: those of the house, of strobe's annexes, and of installed packages.
 
-    `kind` is the class of every member, `what` is the noun for a member in messages, and `group` is the group of entry
-    points (None: packages cannot add members). A package cannot use strobe's own names or the `reserved` names.
+    `list_name` is the list's name in the manifest of an annex (`strobe.core.annex`). `kind` is the class of every
+    member, `what` is the noun for a member in messages. Unless it is `closed`, installed packages can add members, but
+    they cannot use strobe's own names or the `reserved` names.
 
-    >>> numbers = Registry("strobe.examples", int, "number", {"largest": "sys:maxsize"})
+    >>> numbers = Registry("examples", int, "number", {"largest": "sys:maxsize"})
     >>> "largest" in numbers, list(numbers), numbers["largest"] > 0
     (True, ['largest'], True)
     """
 
     def __init__(
         self,
-        group: str | None,
+        list_name: str,
         kind: type[Member],
         what: str,
-        own: Mapping[str, str | tuple[str, str]],
+        house: Mapping[str, str | tuple[str, str]],
         *,
+        closed: bool = False,
         reserved: tuple[str, ...] = (),
     ) -> None:
-        self.group = group
-        self.own = {name: one if isinstance(one, str) else one[0] for name, one in own.items()}
-        self._lines = {name: one[1] for name, one in own.items() if not isinstance(one, str)}
+        self._list_name, self.group = list_name, None if closed else f"strobe.{list_name}"
+        self._house = {name: Item(*((item,) if isinstance(item, str) else item)) for name, item in house.items()}
         self._kind, self._what, self._reserved = kind, what, reserved
         self._loaded: dict[str, Member | StrobeError] = {}
         self._reported: set[str] = set()
@@ -206,7 +208,7 @@ class Registry(Generic[Member]):
 
     def line(self, name: str) -> str:
         """Return one line of help for a name, without an import: for a plugin, its package."""
-        return self._lines.get(name, "") if name in self.own else f"added by {self.plugins[name].package}"
+        return self._items[name].help if name in self.own else f"added by {self.plugins[name].package}"
 
     def lines(self) -> dict[str, str]:
         """Return every usable name with one line of help.
@@ -215,8 +217,9 @@ class Registry(Generic[Member]):
         """
         help_lines = {}
         for name in self:
+            own = self._items.get(name)
             try:
-                help_lines[name] = self._lines.get(name) or str(getattr(self[name], "what", ""))
+                help_lines[name] = (own.help if own else "") or str(getattr(self[name], "what", ""))
             except StrobeError:
                 if name in self.own:
                     raise
@@ -231,6 +234,25 @@ class Registry(Generic[Member]):
             except StrobeError as error:
                 lines.append(str(error))
         return lines
+
+    @cached_property
+    def own(self) -> dict[str, str]:
+        """Where strobe's own members are, by name, in display order."""
+        return {name: item.object for name, item in self._items.items()}
+
+    @cached_property
+    def _items(self) -> dict[str, Item]:
+        """strobe's own members, of the house and of its annexes, in display order."""
+        annexes = added(self._list_name)
+        for name in annexes:
+            expect(
+                name not in self._house, f"{self._list_name} of an annex", "a name that the house does not use", name
+            )
+        at = {name: 10.0 * number for number, name in enumerate(self._house, 1)} | {
+            name: item.at for name, item in annexes.items()
+        }
+        members = {**self._house, **annexes}
+        return {name: members[name] for name in sorted(members, key=at.__getitem__)}
 
     def report(self, note: Callable[[str], None]) -> None:
         """Pass each line of `problems` to `note`, once in this process."""

@@ -1,6 +1,6 @@
 """The engine divides missing predictions into shards, runs these through an Executor, and writes results on arrival.
 
-An Executor runs on this machine or on a Ray cluster, whose code is imported only if it is requested (`away`).
+An Executor runs on this machine, or elsewhere if an annex brings one and it is requested (`away`).
 """
 
 import time
@@ -23,11 +23,11 @@ from strobe.core.ports import AnswerStore, FrameSource, Progress
 from strobe.core.records import ModelSpec
 from strobe.core.remote import Usage
 from strobe.engine.forward import Runner, Shard, ShardResult
-from strobe.engine.running import ExecutorOptions
+from strobe.engine.running import EXECUTORS, ExecutorOptions
 from strobe.engine.worker import DecodeOptions, Interrupted, ShardWorker
 
 if TYPE_CHECKING:
-    from strobe.engine.ray_cluster import RemoteCluster
+    from strobe.engine.running import Cluster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,7 +209,7 @@ def _keep(result: ShardResult, stores: Mapping[str, AnswerStore], outcomes: dict
 @contextmanager
 def away(
     engine: ExecutorOptions, device: str, say: Progress, *, held: Lock | None = None
-) -> Iterator["RemoteCluster | None"]:
+) -> Iterator["Cluster | None"]:
     """Yield the engine's cluster, or None for this machine.
 
     `device` is the requested device. `held` is the lock of the output folder.
@@ -217,9 +217,7 @@ def away(
     if engine.name == "local":
         yield None
         return
-    from strobe.engine.ray_cluster import ray_cluster
-
-    with ray_cluster(engine, device, say, held=held) as cluster:
+    with EXECUTORS[engine.name].open(engine, device, say, held) as cluster:
         yield cluster
 
 

@@ -1,11 +1,8 @@
-"""Load a model, open the store of its answers, and choose how its frames are decoded and sharded.
-
-If possible, videos are decoded by the engines of the models' GPU. The frames are bit-identical to the CPU's.
-"""
+"""Load a model, open the store of its answers, and choose how its frames are decoded and sharded."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +10,7 @@ import numpy as np
 from strobe.core.dataset import Dataset
 from strobe.core.errors import ModelFailed, StrobeError, printable, spelled
 from strobe.core.labels import LabelSpace, Projection
+from strobe.core.late import Registry
 from strobe.core.ports import (
     Classifier,
     Detector,
@@ -32,7 +30,7 @@ from strobe.engine.forward import Runner
 from strobe.engine.views import Crops
 from strobe.engine.worker import DecodeOptions
 from strobe.models.cores import device_kind, quick_source
-from strobe.models.options import LoadOptions
+from strobe.models.options import DECODERS, LoadOptions
 from strobe.models.registry import load_model
 from strobe.models.requested import RequestedModel
 from strobe.models.testbed import tags_of
@@ -114,9 +112,7 @@ def _decoding(decode: str) -> str:
     """Return the decoding method with its version."""
     if decode != "device":
         return decode
-    from strobe.models.device_decode import DECODED
-
-    return DECODED
+    return DECODERS[decode].version
 
 
 def of_a_model(dataset: Dataset) -> bool:
@@ -217,39 +213,25 @@ def inputs_of(dataset: Dataset, crops: Crops | None = None) -> list[int]:
     return np.flatnonzero(dataset.frames.as_input.astype(bool) | (crops is not None)).tolist()
 
 
-_SESSIONS = 8
-"""Decoding sessions at the same time. An H200 has seven engines. More sessions than this would take long to open."""
+@dataclass(frozen=True, slots=True)
+class FasterFrames:
+    """A way to read frames faster than from the source of a dataset, with the same pixels.
 
-
-def frames_on_gpu(source: FrameSource, dataset: Dataset, models: Iterable[Model], say: Progress) -> FrameSource:
-    """Return the source with its frames made on the models' GPU, or the source itself if that is not possible.
-
-    Models must share one CUDA device, and all frames must be in videos.
+    `open(source, dataset, models, progress)` returns the faster source, or the source itself if it cannot help.
     """
-    given = list(models)
-    devices = {model.device for model in given}
-    # A detector is slower than one session and takes frames in full size, so only a few may wait in the GPU's memory.
-    slow = any(Task(model.spec.task) is Task.DETECTION for model in given)
-    if len(devices) != 1 or not (device := devices.pop()).startswith("cuda") or dataset.frames.as_input.any():
-        return source
-    from strobe.build.source import VideoSource
 
-    if type(source) is not VideoSource:
-        return source
-    from strobe.engine.device_engine import NvidiaEngine
-    from strobe.engine.device_frames import has_programs
-    from strobe.engine.device_video import VideosOnDevice
+    open: Callable[[FrameSource, Dataset, Iterable[Model], Progress], FrameSource]
 
-    try:
-        engine = NvidiaEngine(device)
-        if not has_programs():
-            raise StrobeError("this torch cannot compile programs for the GPU; try a newer one")
-    except Exception as error:  # the library may raise any error when it checks the driver
-        why = str(error) if isinstance(error, StrobeError) else printable(error, limit=120)
-        say.note(f"videos are decoded on the CPU: {why}")
-        return source
-    say.note("videos are decoded by the GPU's engines; every frame is checked against its digest from the build")
-    return VideosOnDevice(dataset, source, engine, path=source.path, device=device, sessions=1 if slow else _SESSIONS)
+
+FASTER_FRAMES = Registry("frames", FasterFrames, "source of frames", {}, closed=True)
+"""Every such way by name; annexes bring them."""
+
+
+def faster_frames(source: FrameSource, dataset: Dataset, models: Iterable[Model], say: Progress) -> FrameSource:
+    """Return the fastest source of the same frames."""
+    for name in FASTER_FRAMES:
+        source = FASTER_FRAMES[name].open(source, dataset, models, say)
+    return source
 
 
 def say_decoded(source: FrameSource, dataset: Dataset, exactly: Iterable[Model], say: Progress) -> None:

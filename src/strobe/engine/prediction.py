@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from strobe.analyses.early import StoppedEarly
 from strobe.core.dataset import Dataset
 from strobe.core.errors import ModelFailed, StrobeError, expect, printable, spelled, without_name
 from strobe.core.labels import MERGES
+from strobe.core.late import Registry
 from strobe.core.ports import Classifier, Detector, FrameSource, Progress, RemoteModel
 from strobe.core.records import ModelSpec
 from strobe.engine.engine import ModelOutcome, PredictOutcome, away, run_models
@@ -22,7 +23,7 @@ from strobe.engine.loading import (
     checked_spec,
     decode_processes,
     engine_options,
-    frames_on_gpu,
+    faster_frames,
     inputs_of,
     load_runner,
     of_a_model,
@@ -45,8 +46,7 @@ from strobe.store.run_folder import Run
 from strobe.store.shards import ModelShards
 
 if TYPE_CHECKING:
-    from strobe.engine.asking import RemoteWork
-    from strobe.engine.ray_cluster import RemoteCluster
+    from strobe.engine.running import Cluster
     from strobe.engine.stopping import EarlyStopping
     from strobe.engine.worker_specs import SentModels
 
@@ -123,17 +123,16 @@ def run_requested(
             "model"
         )
     if options.limits_requests or any(one.is_remote for one in models):
-        from strobe.engine.asking import check_remote_options
-
-        check_remote_options(models, options)
+        _requests().check(models, options)
     for one in models:
         try:
             one.load_options(options.load)
         except StrobeError as error:
             raise StrobeError(f"{printable(one.name)}: {error}") from error
-    if options.engine.name == "ray" and source is not None:
+    if options.engine.name != "local" and source is not None:
         raise StrobeError(
-            "<<engine=ray>>: other machines cannot access frames that a program passes; save the dataset to a folder"
+            f"<<engine={options.engine.name}>>: other machines cannot access frames that a program passes; save the "
+            "dataset to a folder"
         )
     detectors = None if boxed is None else Detectors(dataset, run, models, stage=stage)
     singles = [*(model for model in models if model.view is None), *(detectors.helpers if detectors else ())]
@@ -165,6 +164,40 @@ def _commit(run: Commit, dataset: Dataset, outcomes: Sequence[PredictOutcome], *
     run.record(dataset, path=dataset.root or Path(), changes=changes, asked=asked)
 
 
+class RemoteWork(Protocol):
+    """Asks the models of a command that are behind an address. They share one budget."""
+
+    def ask(
+        self,
+        runner: Runner,
+        stores: Mapping[str, ModelShards],
+        rows: NDArray[Any],
+        times: Mapping[str, int],
+        *,
+        crops: Crops | None = None,
+        outside: NDArray[np.int64] | None = None,
+    ) -> tuple[ModelOutcome, StoppedEarly | None]:
+        """Ask one model about every frame of `rows` as often as `times` says, and return its statistics."""
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """How an annex asks models behind an address: a check of the options of a command, and the start of its work."""
+
+    check: Callable[[Sequence[RequestedModel], PredictOptions], None]
+    start: "Callable[[Dataset, FrameSource, PredictOptions, Progress, EarlyStopping | None], RemoteWork]"
+
+
+REQUESTS = Registry("requests", Requests, "way to ask models behind an address", {}, closed=True)
+"""The way to ask such models, if an annex brings one."""
+
+
+def _requests() -> Requests:
+    for name in REQUESTS:
+        return REQUESTS[name]
+    raise StrobeError("this installation cannot ask models behind an address; remove them and their options")
+
+
 class _Work:
     """Runs models into a run, several at once. `source` provides the frames, if any are needed.
 
@@ -180,7 +213,7 @@ class _Work:
         progress: Progress,
         *,
         alone: bool,
-        cluster: "RemoteCluster | None" = None,
+        cluster: "Cluster | None" = None,
     ) -> None:
         self._dataset, self._run, self._options, self._progress = dataset, run, options, progress
         self._alone, self._cluster = alone, cluster
@@ -199,7 +232,7 @@ class _Work:
         here = [one for one in models if one not in away]
         for one in here if self._cluster is not None else ():
             how = "is behind an address and is asked by" if one.is_remote else "was passed by a program and runs in"
-            self._progress.note(f"{printable(one.name)} {how} this process, not on Ray")
+            self._progress.note(f"{printable(one.name)} {how} this process, not on the cluster")
         for part, cluster in ((away, self._cluster), (here, None)):
             # A frame is decoded once for all models of a group, so they must use the same decoder.
             for decode in dict.fromkeys(one.settings.decode or self._options.decode for one in part):
@@ -269,27 +302,15 @@ class _Work:
         if one.name in brought_files(self._run.path):
             raise StrobeError(f"the run already has a file with this name; choose another with NAME={one.spec}")
 
-    def _sent(self, cluster: "RemoteCluster") -> "SentModels":
+    def _sent(self, cluster: "Cluster") -> "SentModels":
         from strobe.engine.worker_specs import SentModels
 
         return SentModels(self._dataset, cluster, self._options.load, merge=self._options.merge)
 
     def _asking(self, source: FrameSource) -> "RemoteWork":
         """Return how the models behind an address are asked, the same object for all of them."""
-        from strobe.engine.asking import RemoteWork
-        from strobe.engine.pacing import Budget
-
         if self._remote is None:
-            options = self._options
-            budget = Budget(max_requests=options.max_requests, max_cost=options.max_cost)
-            self._remote = RemoteWork(
-                dataset=self._dataset,
-                source=source,
-                options=options,
-                progress=self._progress,
-                budget=budget,
-                stopping=self.stopping,
-            )
+            self._remote = _requests().start(self._dataset, source, self._options, self._progress, self.stopping)
         return self._remote
 
     def _run_group(
@@ -297,7 +318,7 @@ class _Work:
         models: Sequence[RequestedModel],
         crops: Crops | None,
         outside: NDArray[np.int64] | None,
-        cluster: "RemoteCluster | None",
+        cluster: "Cluster | None",
         decode: str,
     ) -> Iterator[PredictOutcome]:
         dataset, run, progress = self._dataset, self._run, self._progress
@@ -369,7 +390,7 @@ class _Work:
         n_cores = cores() if cluster is None else cluster.cores
         source = self.source
         if options.workers != 1 and crops is None and cluster is None:
-            source = frames_on_gpu(source, dataset, loaded.values(), progress)
+            source = faster_frames(source, dataset, loaded.values(), progress)
         engine = engine_options(
             options, loaded, n_cores, processes=decode_processes(options, loaded, source, n_cores), source=source
         )

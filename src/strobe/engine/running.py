@@ -1,42 +1,99 @@
 """How models run: the options of `strobe predict` and `strobe eval`, which are also `strobe.Running` in Python."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from strobe.core.errors import StrobeError, expect, printable
+from strobe.core.late import Registry
 from strobe.core.options import documented, option
 
 if TYPE_CHECKING:
-    from strobe.core.ports import Progress
+    from strobe.build.extract import ExtractJob, ExtractOutcome
+    from strobe.core.locks import Lock
+    from strobe.core.ports import FrameSource, Progress
+    from strobe.engine.engine import RemoteWorkers
     from strobe.engine.prediction import PredictOptions
+    from strobe.engine.worker_specs import DescribedModel, WorkerSpec
     from strobe.models.options import LoadOptions
 
 
 _LONGEST_PROMPT = 100_000
 
 
+class Workers(Protocol):
+    """The processes of a cluster, each with `cores`."""
+
+    cores: int
+
+    def map(
+        self,
+        function: Callable[[Any], Any],
+        shards: Iterable[Any],
+        *,
+        given_up: Callable[[Any, str], Any] | None = None,
+    ) -> Iterator[Any]:
+        """Yield the results as they arrive. If processes die repeatedly on an item, `given_up` makes its result."""
+
+
+class Cluster(Protocol):
+    """Other machines that run models on a kind of device, searches and builds."""
+
+    @property
+    def pool(self) -> Workers:
+        """The processes."""
+
+    @property
+    def device(self) -> str:
+        """The kind of device on which models run."""
+
+    @property
+    def cores(self) -> int:
+        """Cores of each process."""
+
+    def tell(self, recipes: "Sequence[WorkerSpec]") -> "dict[str, DescribedModel | str]":
+        """Return a description of the model of each worker spec, or an error if the model cannot run."""
+
+    def worker(self, recipe: "WorkerSpec", *, n_classes: int, source: "FrameSource") -> "RemoteWorkers":
+        """Return the worker that runs shards on the cluster."""
+
+    def extract(self, jobs: "Sequence[ExtractJob]") -> "Iterator[ExtractOutcome]":
+        """Yield the outcome of every video of a build."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteExecutor:
+    """Other machines that an annex or a package can run work on. `open` takes the arguments of `engine.engine.away`."""
+
+    open: "Callable[[ExecutorOptions, str, Progress, Lock | None], AbstractContextManager[Cluster]]"
+
+
+EXECUTORS = Registry("executors", RemoteExecutor, "engine", {}, reserved=("local",))
+"""Every executor besides this machine, by its name in --engine."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutorOptions:
-    """Where work runs: `local`, or `ray` at an address. Without an address, Ray runs at RAY_ADDRESS, else on the
-    cluster that `ray start` joined this machine to, else locally.
+    """Where work runs: `local`, or on the machines of an executor, at an address if one is given.
 
     `actors` is the largest number of actors, None for as many as fit. Each actor has `cores` and `gpus`. The number of
     `gpus` may be a fraction.
     """
 
-    name: Literal["local", "ray"] = "local"
+    name: str = "local"
     address: str | None = None
     actors: int | None = None
     cores: int | None = None
     gpus: float | None = None
 
     def __post_init__(self) -> None:
-        of_ray = {"<<actors>>": self.actors, "<<actor_cores>>": self.cores, "<<actor_gpus>>": self.gpus}
-        given = next((flag for flag, value in of_ray.items() if value is not None), None)
+        of_others = {"<<actors>>": self.actors, "<<actor_cores>>": self.cores, "<<actor_gpus>>": self.gpus}
+        given = next((flag for flag, value in of_others.items() if value is not None), None)
         if self.name == "local" and given is not None:
-            raise StrobeError(f"{given} only works with <<engine=ray>>")
+            others = " or ".join(f"<<engine={name}>>" for name in EXECUTORS)
+            raise StrobeError(f"{given} only works with {others or 'an engine on other machines; none is installed'}")
         expect(self.actors is None or 1 <= self.actors <= 10_000, "actors", "1–10,000", self.actors)
         expect(self.cores is None or 1 <= self.cores <= 10_000, "actor cores", "1–10,000", self.cores)
         part_or_whole = not self.gpus or 1e-4 <= self.gpus <= 1 or (self.gpus > 1 and float(self.gpus).is_integer())
@@ -46,17 +103,17 @@ class ExecutorOptions:
     def of(
         cls, text: str, *, actors: int | None = None, cores: int | None = None, gpus: float | None = None
     ) -> "ExecutorOptions":
-        """Parse local, ray or ray=ADDRESS.
+        """Parse local, NAME or NAME=ADDRESS, where NAME is an executor.
 
-        >>> ExecutorOptions.of("ray=10.0.0.1:6379").address
-        '10.0.0.1:6379'
+        >>> ExecutorOptions.of("local").address is None
+        True
         """
         name, mark, address = text.partition("=")
-        known = name == "ray" or (name == "local" and not mark)
-        expect(known and bool(mark) == bool(address), "engine", "local, ray or ray=ADDRESS", text)
-        return cls(
-            name=cast(Literal["local", "ray"], name), address=address or None, actors=actors, cores=cores, gpus=gpus
-        )
+        known = (name == "local" and not mark) or name in EXECUTORS
+        others = ", ".join(f"{other} or {other}=ADDRESS" for other in EXECUTORS)
+        forms = f"local, {others}" if others else "local, because no other engine is installed"
+        expect(known and bool(mark) == bool(address), "engine", forms, text)
+        return cls(name=name, address=address or None, actors=actors, cores=cores, gpus=gpus)
 
 
 @documented

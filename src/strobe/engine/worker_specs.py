@@ -26,7 +26,7 @@ from strobe.store import dataset_folder as folder
 from strobe.store.opening import frame_source
 
 if TYPE_CHECKING:
-    from strobe.engine.ray_cluster import RemoteCluster
+    from strobe.engine.running import Cluster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,7 +238,7 @@ class ModelDescriber:
         if isinstance(model, RemoteModel):
             return (
                 name,
-                f"{printable(name)}: it asks a service; run it without <<engine=ray>>, because it needs no cluster",
+                f"{printable(name)}: it asks a service; run it with <<engine=local>>, because it needs no cluster",
             )
         said = DescribedModel(spec=model.spec, device=model.device, lanes=model.lanes, preparation=model.preparation)
         return name, said
@@ -247,7 +247,7 @@ class ModelDescriber:
 class SentModels:
     """The models of a command on a cluster: their descriptions, and the workers that run them."""
 
-    def __init__(self, dataset: Dataset, cluster: "RemoteCluster", load: LoadOptions, *, merge: str) -> None:
+    def __init__(self, dataset: Dataset, cluster: "Cluster", load: LoadOptions, *, merge: str) -> None:
         self._dataset, self._cluster, self._merge = dataset, cluster, merge
         self._load = replace(load, device=cluster.device)
 

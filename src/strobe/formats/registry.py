@@ -109,7 +109,7 @@ def severities(text: str) -> tuple[int, ...]:
 
 
 IMPORT_FORMATS = Registry(
-    "strobe.import_formats",
+    "import_formats",
     ImportFormat,
     "format",
     {
@@ -174,7 +174,7 @@ IMPORT_FORMATS = Registry(
 """Every format of `strobe import`, in display order."""
 
 EXPORT_FORMATS = Registry(
-    "strobe.export_formats",
+    "export_formats",
     ExportFormat,
     "export format",
     {

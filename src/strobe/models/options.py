@@ -1,16 +1,19 @@
 """The inputs of every adapter: the parsed model name and the load options."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from strobe.core.errors import ModelFailed, StrobeError, UnknownName, expect, printable
 from strobe.core.labels import LabelSpace
-from strobe.core.late import require
+from strobe.core.late import Registry, require
 from strobe.core.ports import Progress
 from strobe.models.runtimes import BACKENDS
 from strobe.models.travel import Parcel
+
+if TYPE_CHECKING:
+    from strobe.models.plan import ImagePlan
 
 Precision = Literal["auto", "float32", "bfloat16", "float16"]
 
@@ -176,8 +179,26 @@ def torch_setup(options: LoadOptions) -> TorchSetup:
     return TorchSetup(device if kind == "cuda" else kind, dtype)  # only CUDA has device numbers
 
 
+@dataclass(frozen=True, slots=True)
+class ImageDecoder:
+    """A decoder of image files besides the exact one.
+
+    `make(plan, device)` returns a function from the content of files to prepared images. `version` is part of the cache
+    key. It changes whenever the pixels change.
+    """
+
+    version: str
+    make: "Callable[[ImagePlan, str], Callable[[Sequence[bytes]], Any]]"
+
+
+DECODERS = Registry("decoders", ImageDecoder, "decoder", {}, closed=True)
+"""Every such decoder by its name in --decode; annexes bring them."""
+
+
 def check_decoding(device: str) -> None:
     """Refuse `--decode device` if no model supports it, because answers would be cached under unused settings."""
+    if "device" not in DECODERS:
+        raise StrobeError("<<decode=device>>: this installation has no decoder for a GPU; remove it")
     on_cuda = device not in ("cpu", "mps")
     if not (on_cuda and require("torch", what="<<decode=device>>", extra="models").cuda.is_available()):
         raise StrobeError(

@@ -100,7 +100,7 @@ FORMS = (
 
 
 PROVIDERS = Registry(
-    "strobe.providers",
+    "providers",
     Provider,
     "provider",
     {
@@ -111,16 +111,14 @@ PROVIDERS = Registry(
         "onnx": "strobe.models.onnx:PROVIDER",
         "pt2": "strobe.models.pt2:PROVIDER",
         "py": "strobe.models.plugin:PROVIDER",
-        "kserve": "strobe.models.kserve:PROVIDER",
         "ultralytics": "strobe.models.detectors.ultralytics:PROVIDER",
-        "openai": "strobe.models.openai:PROVIDER",
     },
     reserved=("bundled", "live", "truth", *(form.scheme for form in FORMS)),
 )
 """Every provider by the prefix before the colon, in display order."""
 
 _BUNDLE = Registry(
-    None,
+    "bundled",
     Provider,
     "bundled model",
     {
@@ -130,6 +128,7 @@ _BUNDLE = Registry(
         "generators": "strobe.models.strobe_net:OF_GENERATORS",
         "background": "strobe.models.strobe_net:OF_BACKGROUND",
     },
+    closed=True,
 )
 """Models without a provider prefix. They need only Python packages, no further downloads."""
 

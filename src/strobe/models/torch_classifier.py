@@ -17,9 +17,8 @@ from strobe.core.ports import Image
 from strobe.core.records import ModelSpec
 from strobe.models.compiling import Recorded, compiled
 from strobe.models.cores import cpu_lanes, keep_freed_memory, sharing_cores
-from strobe.models.device_decode import DeviceDecoder
 from strobe.models.exact_resize import ExactResize, SentPlan
-from strobe.models.options import LoadOptions, ModelName, TorchSetup, default_batch, torch_setup
+from strobe.models.options import DECODERS, LoadOptions, ModelName, TorchSetup, default_batch, torch_setup
 from strobe.models.plan import ImagePlan
 from strobe.models.runtimes import in_onnxruntime, runtime_facts
 from strobe.models.soft_resize import SoftResize
@@ -133,10 +132,10 @@ class TorchClassifier:
         return ExactResize(plan, device=self._setup.device) if self.resizes and isinstance(plan, ImagePlan) else None
 
     @cached_property
-    def _decoder(self) -> DeviceDecoder:
+    def _decoder(self) -> Callable[[Sequence[bytes]], Any]:
         if not isinstance(self.plan, ImagePlan):
             raise ModelFailed(f"{self.spec.name}: cannot decode on the device; use <<decode=cpu>>")
-        return DeviceDecoder(self.plan, device=self._setup.device)
+        return DECODERS["device"].make(self.plan, self._setup.device)
 
     def forward(self, prepared: Sequence[Any]) -> NDArray[np.float32]:
         """Return scores (N, C)."""

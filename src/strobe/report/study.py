@@ -155,7 +155,7 @@ class StudyList(Registry[Study]):
 
 
 STUDIES: Registry[Study] = StudyList(
-    "strobe.studies",
+    "studies",
     Study,
     "study",
     {
@@ -171,7 +171,6 @@ STUDIES: Registry[Study] = StudyList(
         "variants": "strobe.studies.variants.study:VARIANTS",
         "people": "strobe.studies.people.study:PEOPLE",
         "backbones": "strobe.studies.backbones.study:BACKBONES",
-        "remote": "strobe.studies.remote.study:REMOTE",
     },
 )
 """Every study by name, in the order in which the terminal and the page show them."""

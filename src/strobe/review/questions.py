@@ -58,7 +58,7 @@ CHECK = QuestionEntry(
 )
 
 QUESTIONS = Registry(
-    None,
+    "questions",
     QuestionEntry,
     "question",
     {
@@ -67,5 +67,6 @@ QUESTIONS = Registry(
         "box": "strobe.review.questions:BOX",
         "check": "strobe.review.questions:CHECK",
     },
+    closed=True,
 )
 """Every question by the name that `--ask` takes. The first is the default."""

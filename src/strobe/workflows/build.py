@@ -38,7 +38,6 @@ from strobe.core.names import short_names
 from strobe.core.ports import Progress, Silent
 from strobe.core.true_boxes import refuse_shares
 from strobe.engine.engine import away
-from strobe.engine.ray_build import outcomes_away
 from strobe.store import dataset_folder as folder
 from strobe.store.making import finish, made_before
 from strobe.store.media import FILE_DIGESTS, has_file_digests
@@ -339,7 +338,7 @@ def _run_all(jobs: Sequence[ExtractJob], options: BuildOptions, held: Lock, say:
         return [run_job(jobs[0], say)]
     outcomes = []
     with away(options.engine, "cpu", say, held=held) as cluster, say.task("videos", len(jobs)) as advance:
-        for outcome in outcomes_away(jobs, cluster.pool) if cluster else _outcomes(jobs, options.workers):
+        for outcome in cluster.extract(jobs) if cluster else _outcomes(jobs, options.workers):
             outcomes.append(outcome)
             advance(1)
             if outcome.problem:

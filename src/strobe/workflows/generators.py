@@ -167,7 +167,7 @@ PY = Provider(
 )
 
 GENERATORS = Registry(
-    "strobe.generators",
+    "generators",
     Provider,
     "generator",
     {

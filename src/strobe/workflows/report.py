@@ -14,7 +14,7 @@ from strobe.core.locks import writing
 from strobe.core.ports import FrameSource, Progress, Silent
 from strobe.core.seals import damaged_files, read_digests
 from strobe.report.page import PageOptions, gallery_models, write_report
-from strobe.report.study import applying
+from strobe.report.study import STUDIES, applying
 from strobe.report.tables import write_tables
 from strobe.report.view import MOST_SHOWN, View
 from strobe.report.wording import counted
@@ -56,6 +56,8 @@ def report_run(
 def _write(place: Run, request: ReportOptions, progress: Progress, opened: Opened | None) -> Path:
     run, about = place.path, place.about()
     results = place.results()
+    for name in sorted(set(results.studies or {}) - set(STUDIES)):
+        progress.note(f"the run has results of the study {printable(name)}, which is not installed; they are left out")
     _check_show(run, results, request.show)
     change = _change(run, results, request.change, place.asked())
     if opened is None:

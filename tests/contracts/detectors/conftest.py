@@ -122,8 +122,8 @@ def export(path: Path, layout: str, *, size=(64, 96), settings=None):
 
 
 @pytest.fixture(scope="session")
-def real(servers):
-    return SimpleNamespace(scene=scene, export=export, servers=servers)
+def real():
+    return SimpleNamespace(scene=scene, export=export)
 
 
 @pytest.fixture(scope="module")

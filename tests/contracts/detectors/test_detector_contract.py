@@ -6,9 +6,10 @@ import warnings
 
 import numpy as np
 import pytest
+from made_cases import of_annexes
 from made_detectors import THREE, hf_folder, py_detector, run, timm_weights, torchvision_weights
 
-from strobe.core.ports import Detector
+from strobe.core.ports import Detector, RemoteModel
 from strobe.core.records import ModelSpec
 from strobe.models.detectors.boxes import detections
 from strobe.models.options import LoadOptions, ModelName
@@ -50,16 +51,6 @@ def onnx_detector(folder, real):
     return load_model(f"onnx:{path}", LoadOptions())
 
 
-def kserve_detector(folder, real):
-    from v2_server import V2Server
-
-    from strobe.models.registry import load_model
-
-    path = real.export(folder / "m.onnx", "yolov8", settings={"task": "detection", "labels": list(THREE.names)})
-    server = real.servers.enter_context(V2Server({"m": path}))
-    return load_model(f"kserve:m@{server.url}", LoadOptions(settings=path.with_suffix(".json")))
-
-
 def tiny_detector(folder, real):
     from strobe.models.registry import load_model
 
@@ -86,10 +77,10 @@ DETECTORS = {
     "hf-detr": hf_detector("detr"),
     "hf-rtdetr": hf_detector("rtdetr"),
     "onnx": onnx_detector,
-    "kserve": kserve_detector,
     "py": py_detector,
     "strobe-tiny": tiny_detector,
     "ultralytics": ultralytics_detector,
+    **of_annexes("DETECTORS"),
 }
 SLOW = ("torchvision-retinanet", "torchvision-fcos")
 
@@ -156,7 +147,7 @@ def test_a_blank_image_is_no_error(detector):
 
 
 def test_prepared_elsewhere_is_prepared_the_same(detector, images):
-    assert detector.device == ("remote" if detector.spec.provider == "kserve" else "cpu")
+    assert detector.device == ("remote" if isinstance(detector, RemoteModel) else "cpu")
     assert detector.lanes >= 1
     if detector.preparation is None:
         assert detector.spec.provider == "hf", "only what is no data is not told as data"

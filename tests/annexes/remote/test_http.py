@@ -1,0 +1,203 @@
+"""The HTTP client of models behind an address, against real servers: what each failure means, in one line."""
+
+import shutil
+import ssl
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from strobe.annexes.remote.http import HttpClient, check_address
+from strobe.core.errors import ModelFailed
+from strobe.core.remote import RequestFailed
+
+Answer = Callable[[BaseHTTPRequestHandler], None]
+
+
+class Server(ThreadingHTTPServer):
+    """A server with one answer."""
+
+    daemon_threads = True
+
+    def __init__(self, answer: Answer) -> None:
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                answer(self)
+
+            def log_message(self, format: str, *args: Any) -> None:
+                pass
+
+        super().__init__(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing: clients go away on purpose."""
+
+
+@pytest.fixture
+def server() -> Iterator[Callable[[Answer], Server]]:
+    made: list[Server] = []
+
+    def make(answer: Answer) -> Server:
+        made.append(Server(answer))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.shutdown()
+        one.server_close()
+
+
+def client(server: Server, *, scheme: str = "http", timeout: float = 5.0, keys: tuple[str, ...] = ()) -> HttpClient:
+    address = f"{scheme}://127.0.0.1:{server.server_address[1]}"
+    return HttpClient(address, what="far", timeout=timeout, connections=2, keys=keys)
+
+
+def saying(status: int, body: bytes = b"{}", **headers: str) -> Answer:
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        request.rfile.read(int(request.headers.get("Content-Length", 0)))
+        request.send_response(status)
+        for name, value in {"Content-Length": str(len(body)), **headers}.items():
+            request.send_header(name.replace("_", "-"), value)
+        request.end_headers()
+        request.wfile.write(body)
+
+    return answer
+
+
+FAILURES = {
+    "busy": (saying(429, Retry_After="7"), "again", "status 429", 7.0),
+    "broken": (saying(500, b'{"error": {"message": "out of\\nmemory"}}'), "again", "status 500: out of memory", None),
+    "overloaded": (saying(529, Retry_After="soon"), "again", "status 529", None),
+    "refused": (saying(422, b'{"detail": "no image"}'), "frame", "status 422: no image", None),
+    "unknown": (saying(404, b"<html>nothing</html>"), "model", "status 404: <html>nothing</html>", None),
+    "moved": (saying(301, Location="http://elsewhere"), "model", "it redirects to http://elsewhere; use that", None),
+    "locked": (saying(403), "model", "status 403", None),
+}
+
+
+@pytest.mark.parametrize(("answer", "blame", "said", "after"), FAILURES.values(), ids=FAILURES)
+def test_a_status_has_a_blame(server: Any, answer: Answer, blame: str, said: str, after: float | None) -> None:
+    with pytest.raises(RequestFailed) as failed:
+        client(server(answer)).send("POST", "/ask", body=b"12345")
+    assert (failed.value.blame, failed.value.after) == (blame, after)
+    assert said in str(failed.value)
+    assert str(failed.value).startswith("far: ")
+    assert "\n" not in str(failed.value)
+    assert (failed.value.used.requests, failed.value.used.sent_bytes) == (1, 5)
+
+
+def test_a_reply_that_never_ends_is_cut(server: Any) -> None:
+    """Each piece comes in time, but the whole does not."""
+    ended = threading.Event()
+
+    def drip(request: BaseHTTPRequestHandler) -> None:
+        request.send_response(200)
+        request.send_header("Content-Length", "1000000")
+        request.end_headers()
+        for _ in range(100):
+            if ended.wait(0.05):
+                return
+            request.wfile.write(b" " * 70_000)
+
+    with pytest.raises(RequestFailed, match=r"no complete reply within 0\.2 s") as failed:
+        client(server(drip), timeout=0.2).send("POST", "/")
+    ended.set()
+    assert failed.value.blame == "again"
+
+
+def test_no_reply_no_server_and_no_json(server: Any) -> None:
+    waits = threading.Event()
+    with pytest.raises(RequestFailed, match=r"no complete reply within 0\.2 s") as slow:
+        client(server(lambda _: waits.wait(5)), timeout=0.2).send("POST", "/")
+    waits.set()
+    gone = server(saying(200))
+    gone.shutdown()
+    gone.server_close()
+    with pytest.raises(RequestFailed, match="nothing answers at this address; is the service running") as nobody:
+        client(gone).send("POST", "/")
+    assert (slow.value.blame, nobody.value.blame) == ("again", "again")
+    reply = client(server(saying(200, b"<html>"))).send("POST", "/")
+    with pytest.raises(RequestFailed, match="the reply is not JSON: <html>") as odd:
+        reply.json("far")
+    assert odd.value.blame == "frame"
+
+
+def test_the_key_is_sent_and_never_repeated(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[str] = []
+
+    def echo(request: BaseHTTPRequestHandler) -> None:
+        sent.append(request.headers.get("Authorization", ""))
+        saying(401, b'{"error": "bad key ' + sent[-1][7:].encode() + b'"}')(request)
+
+    monkeypatch.setenv("SECOND_KEY", " sk-secret \n")
+    with pytest.raises(RequestFailed) as failed:
+        client(server(echo), keys=("FIRST_KEY", "SECOND_KEY")).send("POST", "/")
+    assert sent == ["Bearer sk-secret"]
+    assert str(failed.value) == ("far: it refused the key in FIRST_KEY or SECOND_KEY (status 401: bad key …)")
+    monkeypatch.setenv("SECOND_KEY", "sk-s\u00e9cret")
+    with pytest.raises(ModelFailed, match="the key in SECOND_KEY has a character that no header can have") as odd:
+        client(server(echo), keys=("FIRST_KEY", "SECOND_KEY"))
+    assert "cret" not in str(odd.value)
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="makes a certificate with openssl")
+def test_a_certificate_that_fails_is_one_line(server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"]
+    words += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "key.pem", "-out", "cert.pem"]
+    subprocess.run(words, cwd=tmp_path, check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "cert.pem", tmp_path / "key.pem")
+    made = server(saying(200))
+    made.socket = context.wrap_socket(made.socket, server_side=True)
+    with pytest.raises(RequestFailed, match="its certificate cannot be verified; set SSL_CERT_FILE") as failed:
+        client(made, scheme="https").send("POST", "/")
+    assert failed.value.blame == "model"
+    assert "\n" not in str(failed.value)
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
+    assert client(made, scheme="https").send("POST", "/").body == b"{}"
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="makes a certificate with openssl")
+def test_a_certificate_for_another_name_and_no_certificate_at_all(
+    server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=elsewhere.test"]
+    words += ["-addext", "subjectAltName=DNS:elsewhere.test", "-keyout", "key.pem", "-out", "cert.pem"]
+    subprocess.run(words, cwd=tmp_path, check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "cert.pem", tmp_path / "key.pem")
+    secret = server(saying(200))
+    secret.socket = context.wrap_socket(secret.socket, server_side=True)
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
+    plain = server(saying(200))
+    for made, scheme, said in (
+        (secret, "https", "its certificate cannot be verified"),
+        (plain, "https", "its certificate cannot be verified"),
+        (secret, "http", "far: "),
+    ):
+        with pytest.raises(RequestFailed, match=said) as failed:
+            client(made, scheme=scheme, timeout=2).send("POST", "/")
+        assert "\n" not in str(failed.value)
+        print(scheme, failed.value)
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("ftp://me:secret@host", "expected an address such as https://HOST:PORT"),
+        ("http://", "expected an address such as"),
+        ("http://host:99999", "expected an address such as"),
+        ("https://me:secret@host", "the address contains a password; put the key into the environment"),
+        ("https://host/v1?key=secret", "expected an address without ? and #"),
+    ],
+)
+def test_an_address_is_checked(address: str, said: str) -> None:
+    with pytest.raises(ModelFailed, match="far: ") as failed:
+        check_address(address, "far")
+    assert said in str(failed.value)
+    assert "secret" not in str(failed.value)
