@@ -48,7 +48,6 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """MLServer with strobe's bundled classifier and detector."""
     sys.path.insert(0, str(ROOT / "scripts"))
     from served_models import write_models, write_repository
-
     from servers import start
 
     folder = tmp_path_factory.mktemp("mlserver")
