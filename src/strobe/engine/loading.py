@@ -3,6 +3,7 @@
 If possible, videos are decoded by the engines of the models' GPU. The frames are bit-identical to the CPU's.
 """
 
+import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -92,6 +93,7 @@ def store_of(
             "label_space": label_space.digest,
             "model_type": model_type,
             "standard": standard,
+            **({"readings": json.dumps(spec.readings)} if spec.readings else {}),
             "childless": [label_space.names[place] for place in runner.projection.childless],
             **({"helper": True} if model.helper and not _was_asked(run, runner.name) else {}),
             **({"view": "crop"} if model.view is not None else {}),

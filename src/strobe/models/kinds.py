@@ -1,0 +1,40 @@
+"""Find out the kind of a live model's scores on test images, where the model does not declare it."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from strobe.core.errors import ModelFailed, StrobeError, printable
+from strobe.core.readings import read_as
+from strobe.core.records import ModelSpec
+from strobe.core.score_kinds import kind_of_scores
+from strobe.models.guard import probe_images
+
+IN_SETTINGS = '"kind": "probabilities" or "kind": "logits" in its JSON file'
+"""How the kind of a network in a file or behind an address is declared."""
+RETURN_KIND = '"probabilities" or "logits" as the last value that the factory returns'
+"""How the kind of a function or a torch module in a Python file is declared."""
+
+
+def with_kind(spec: ModelSpec, rows: Any, option: str) -> ModelSpec:
+    """Return the spec with the kind that scores (N, C) of test images show. `option` is the way to declare it.
+
+    Raises:
+        ModelFailed: The scores could be either kind.
+    """
+    try:
+        found = kind_of_scores(np.asarray(rows, dtype=np.float64), option=option)
+    except StrobeError as error:
+        raise ModelFailed(f"{printable(spec.name)}: on test images, {error}") from error
+    reading = read_as("kind", found.kind, f"on test images, {found.reason}")
+    return replace(spec, kind=found.kind, scale=found.scale, readings=(*spec.readings, reading))
+
+
+def kind_on_probes(model: Any, declared: Any, *, batch: int | None = None) -> None:
+    """Set the kind of a classifier's scores: as declared, or as test images show. `batch` is a fixed batch size."""
+    images, size = probe_images(), batch or 1
+    if declared is None:
+        n = -(-len(images) // size) * size
+        rows = model.forward([model.prepare(images[place % len(images)]) for place in range(n)])
+        model.spec = with_kind(model.spec, rows, IN_SETTINGS)
