@@ -49,7 +49,7 @@ def kind_of_scores(scores: Floats, *, option: str = "<<kind=probabilities>> or <
     sums = scores.sum(axis=1)
     top = 100.0 if high > 1 + ROUNDING_16_BITS or float(sums.min()) > _HALF else 1.0
     span = f"its values are between {low:.3g} and {high:.3g}, and its rows sum to {sums.min():.4g} to {sums.max():.4g}"
-    if scores.shape[1] == 1 or high == 0 or low < -top * ROUNDING_16_BITS or high > 100 * (1 + ROUNDING_16_BITS):
+    if scores.shape[1] == 1 or high == 0 or low < -ROUNDING_16_BITS or high > 100 * (1 + ROUNDING_16_BITS):
         return FoundKind(kind="logits", reason=span)
     how, is_close = _sums_to(scores / top) if low >= 0 else ("", True)
     if how:

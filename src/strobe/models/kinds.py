@@ -20,6 +20,8 @@ RETURN_KIND = '"probabilities" or "logits" as the last value that the factory re
 def with_kind(spec: ModelSpec, rows: Any, option: str) -> ModelSpec:
     """Return the spec with the kind that scores (N, C) of test images show. `option` is the way to declare it.
 
+    Only probabilities are a reading. Values that are logits can be nothing else.
+
     Raises:
         ModelFailed: The scores could be either kind.
     """
@@ -27,8 +29,10 @@ def with_kind(spec: ModelSpec, rows: Any, option: str) -> ModelSpec:
         found = kind_of_scores(np.asarray(rows, dtype=np.float64), option=option)
     except StrobeError as error:
         raise ModelFailed(f"{printable(spec.name)}: on test images, {error}") from error
+    if found.kind == "logits":
+        return replace(spec, kind="logits")
     reading = read_as("kind", found.kind, f"on test images, {found.reason}")
-    return replace(spec, kind=found.kind, scale=found.scale, readings=(*spec.readings, reading))
+    return replace(spec, kind=found.kind, scale=found.scale, readings=(reading,))
 
 
 def kind_on_probes(model: Any, declared: Any, *, batch: int | None = None) -> None:
