@@ -12,9 +12,8 @@ from strobe.core.score_kinds import kind_of_scores
 from strobe.models.guard import probe_images
 
 IN_SETTINGS = '"kind": "probabilities" or "kind": "logits" in its JSON file'
-"""How the kind of a network in a file or behind an address is declared."""
 RETURN_KIND = '"probabilities" or "logits" as the last value that the factory returns'
-"""How the kind of a function or a torch module in a Python file is declared."""
+"""How the kind is declared for networks with a JSON file, and for functions and torch modules in a Python file."""
 
 
 def with_kind(spec: ModelSpec, rows: Any, option: str) -> ModelSpec:
@@ -37,8 +36,6 @@ def with_kind(spec: ModelSpec, rows: Any, option: str) -> ModelSpec:
 
 def kind_on_probes(model: Any, declared: Any, *, batch: int | None = None) -> None:
     """Set the kind of a classifier's scores: as declared, or as test images show. `batch` is a fixed batch size."""
-    images, size = probe_images(), batch or 1
     if declared is None:
-        n = -(-len(images) // size) * size
-        rows = model.forward([model.prepare(images[place % len(images)]) for place in range(n)])
-        model.spec = with_kind(model.spec, rows, IN_SETTINGS)
+        images = probe_images() * (batch or 1)
+        model.spec = with_kind(model.spec, model.forward([model.prepare(one) for one in images]), IN_SETTINGS)
