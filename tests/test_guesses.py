@@ -18,6 +18,7 @@ from PIL import Image
 import strobe
 from strobe.analyses.results import dataset_facts
 from strobe.build.index import read_index
+from strobe.cli.main import main
 from strobe.core.builder import DatasetBuilder
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.errors import InvalidFile, InvalidValue, StrobeError
@@ -509,7 +510,7 @@ def _painted(folder: Path) -> Path:
     return folder / "data"
 
 
-def test_sure_flips_of_a_softmax_are_those_of_its_logits(tmp_path: Path) -> None:
+def test_sure_flips_of_a_softmax_are_those_of_its_logits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     names = [f"{end.replace(' ', '')}={_onnx(tmp_path, end, None)[0]}" for end in ("logits", "softmax", "per cent")]
     found = evaluate(
         _painted(tmp_path), names, tmp_path / "run", prediction=PredictOptions(), request=ScoreRunOptions(),
@@ -523,6 +524,12 @@ def test_sure_flips_of_a_softmax_are_those_of_its_logits(tmp_path: Path) -> None
         assert reading.startswith("kind of the scores read as probabilities (on test images, its rows sum to 1")
         assert any(reading in note for *_, notes in headline_lines(found) for note in notes)
     assert not any(map(is_reading, models["logits"].notes or ()))
+    run, printed = str(tmp_path / "run"), f"softmax: {GUESSES['kind']} read as probabilities"
+    limit = ("--baseline", "logits", "-m", "softmax", "--max", "flicker=100")
+    for command in (("compare", run), ("gate", run, *limit), ("history", run)):
+        with pytest.raises(SystemExit):
+            main(command)
+        assert printed in " ".join(capsys.readouterr().out.split()), command
 
 
 def test_declared_probabilities_are_between_0_and_1(tmp_path: Path) -> None:
