@@ -89,7 +89,7 @@ def _find_kind(function: FunctionClassifier, plugin: PluginObject) -> None:
     """Find the kind of a function's scores on test images, one at a time. If all fail, forwards are refused."""
     found: list[Any] = []
     for image in probe_images():
-        plugin.tried(lambda one=image: found.append(function.forward([one])))
+        plugin.tried(lambda: found.append(function.forward([image])))  # noqa: B023 (it is called at once)
     width = len(function.spec.label_space)
     rows = [one[0] for one in found if one.shape == (1, width) and np.isfinite(one).all()]
     if rows:
