@@ -137,7 +137,7 @@ def _colour(images): return np.array([[image[..., 1].mean(), 90.0] for image in 
 def _place(images): return np.array([[image[:, :20].mean(), image[:, 20:].mean() + 9] for image in images])
 """
 _READERS = {
-    "report": "report {run} --gallery 2 -q",
+    "report": "report {run} --gallery 2",
     "view --json": "view . --json",
     "view --list": "view . --list",
     "gate": "gate {run} -m py:two.py:two --baseline py:two.py:one --max-loss acc_pmk=90 --json -q -o out",
@@ -272,8 +272,9 @@ def _read(verb: str, name: str, world: Path, work: Path) -> tuple[Done, Any, set
     figures: Any = done.stdout.replace(str(place), "")
     if verb == "report":
         page = place / "runs" / name / "report.html"
-        tables = sorted((place / "runs" / name / "tables").glob("*.csv"))
-        figures = {path.name: path.read_text(encoding="utf-8") for path in tables}
+        # A report does not write tables/sets.*; it prints a note if they are damaged.
+        tables = [path for path in (place / "runs" / name / "tables").glob("*.csv") if path.stem != "sets"]
+        figures = {path.name: path.read_text(encoding="utf-8", errors="replace") for path in sorted(tables)}
         figures["page"] = _PICTURES.sub("", page.read_text(encoding="utf-8"))
     elif verb != "view --list":
         with contextlib.suppress(ValueError):

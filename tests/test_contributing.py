@@ -17,7 +17,7 @@ METRIC, TEST, MODEL = re.findall(r"^```python\n(.*?)^```$", TEXT, re.MULTILINE |
 
 def test_add_a_metric() -> None:
     names: dict[str, object] = {"__name__": "contributing"}
-    exec(compile(METRIC + TEST, "CONTRIBUTING.md", "exec"), names)
+    exec(compile(METRIC + TEST, "<CONTRIBUTING.md>", "exec"), names)
     share_right, check = names["share_right"], names["test_share_right_counts"]
     assert callable(share_right)
     assert callable(check)

@@ -348,9 +348,25 @@ def serves(words: list[str]) -> bool:
     return words[:2] == ["review", "serve"] or (words[0] == "view" and not {"--list", "--json"} & set(words))
 
 
+def with_last(words: list[str]) -> list[str]:
+    """The words with the last value of each option with a number or an address: what SMALL adds replaces what is shown.
+
+    >>> with_last("synthesize world --videos 24 --set a=1 --videos 2 --set b=2".split())
+    ['synthesize', 'world', '--set', 'a=1', '--videos', '2', '--set', 'b=2']
+    """
+    again = [
+        place
+        for place, word in enumerate(words)
+        if word in ("--videos", "--host", "--port", "--severity", "--k", "--size", "--workers", "--steps")
+        and word in words[place + 1 :]
+    ]
+    return [word for place, word in enumerate(words) if place not in again and place - 1 not in again]
+
+
 def run(line: str) -> None:
     """Run the words after `strobe` in this process; a server is stopped as soon as its page is opened."""
     words = [found for word in shlex.split(line, comments=True) for found in sorted(glob.glob(word)) or [word]]  # noqa: PTH207 (as shells do)
+    words = with_last(words)
     if serves(words):
         webbrowser.register("visitor", None, Visitor(), preferred=True)
     try:

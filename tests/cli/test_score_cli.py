@@ -92,7 +92,7 @@ def test_python_gives_the_same_estimates(dataset: Dataset, tmp_path: Path) -> No
         words += ["-m", f"preds:{tmp_path}/{name}.json"]
         matrix = np.array([scores[key] for key in dataset.frames.key])
         held.append(strobe.Predictions.from_scores(name, matrix, kind="logits"))
-    done = json.loads(run("score", tmp_path / "data", *words, "--json").stdout)
+    done = json.loads(run("score", tmp_path / "data", *words, "--kind", "logits", "--json").stdout)
     loaded = strobe.load_dataset(tmp_path / "data")
     found = strobe.score(loaded, held[0])
     assert done["models"]["mine"] == json.loads(json.dumps(found.to_json()))

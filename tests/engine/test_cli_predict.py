@@ -49,7 +49,7 @@ def test_a_failing_model_shows_in_the_exit_code_and_the_others_are_done(
 
 def test_predictions_brought_as_a_file(data: Path, tmp_path: Path, command: Any) -> None:
     keys = [f"{row:05d}" for row in range(20)]
-    (tmp_path / "mine.json").write_text(json.dumps({key: [0.1, 0.2, 0.9] for key in keys}))
+    (tmp_path / "mine.json").write_text(json.dumps({key: [1.0, 2.0, 9.0] for key in keys}))
     code, said, _ = command("predict", str(data), "-m", f"preds:{tmp_path / 'mine.json'}", "-o", str(tmp_path / "run"))
     assert code == 0
     assert "stored in the run folder" in said

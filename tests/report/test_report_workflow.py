@@ -94,8 +94,11 @@ def test_one_line_for_what_is_missing_or_changed(scored, tmp_path):
     copy = tmp_path / "run"
     shutil.copytree(run, copy)
     (copy / "results.json").unlink()
-    with pytest.raises(StrobeError, match=r"results.json; run strobe score on this run first"):
+    with pytest.raises(
+        StrobeError, match=r"results.json: the file is missing, but digests.json lists it; run strobe score again"
+    ):
         report_run(copy)
+    (copy / "digests.json").unlink()
     for content, message in (
         ("[]", "no schema number"),
         ('{"schema": 99, "dataset": {}, "models": {}}', "newer than this version of strobe supports"),

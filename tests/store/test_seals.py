@@ -217,7 +217,7 @@ def test_each_table_of_peoples_answers_is_sealed(tmp_path: Path) -> None:
 
 def test_a_dataset_that_is_gone_is_not_a_damaged_file(copy: Path, command: Any) -> None:
     """A dataset deleted under a running `eval` blamed a Parquet file, or its frames were stored as unreadable."""
-    dataset = folder.read(copy / "data")
+    dataset = folder.read(folder.write(folder.read(copy / "data"), copy / "other"))
     (copy / "gone.py").write_text(
         "import shutil\nfrom models import *\nimport models\n"
         "def last():\n    return answer, models.logits()[1]\n"
@@ -228,6 +228,7 @@ def test_a_dataset_that_is_gone_is_not_a_damaged_file(copy: Path, command: Any) 
     assert "the dataset data was removed or moved while it was in use" in err
     assert not list(copy.glob("new/predictions/*/*.parquet"))
     assert not (copy / "data").exists()
+    shutil.rmtree(copy / "other")
     with pytest.raises(InvalidFile, match="was removed or moved while it was in use"):
         dataset.frames.pict_type.tolist()
 

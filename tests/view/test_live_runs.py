@@ -21,6 +21,7 @@ from strobe.models.requested import RequestedModel
 from strobe.store.dataset_folder import read
 from strobe.store.run_folder import Run
 from strobe.view.finding import find_places, lock_state
+from strobe.view.library import Library
 from strobe.view.tags import TAGS, add_rows, notes_of, read_tags, tags_csv, tags_of
 from strobe.workflows.score import ScoreRunOptions
 
@@ -346,3 +347,15 @@ def test_the_list_has_the_note_about_damaged_results(world, command):
     assert "results.json: damaged: its content does not match its digest in digests.json; run strobe score again" in out
     note = json.loads(command("view", world / "run", "--json")[1])["runs"][0]["note"]
     assert note in out
+
+
+def test_a_refused_dataset_stays_refused(world):
+    """After two seconds the folders are looked at again, which dropped the reason: `no sets` without a word."""
+    now = [0.0]
+    library = Library([world], secret=b"", clock=lambda: now[0])
+    (data,) = library.datasets
+    library.refuse(data, "sets.parquet: damaged")
+    (run,) = library.found.runs
+    now[0] = 10.0
+    library.look()
+    assert library.dataset_of(run) == (data, "sets.parquet: damaged")

@@ -409,7 +409,7 @@ def test_history_sees_a_slow_decline(tmp_path: Path, command: Any) -> None:
     for place, n in enumerate((15, 17, 19, 21, 27), start=1):
         run = tmp_path / f"epoch-{place}"
         strobe.evaluate(tmp_path / "data", _wrong(data, list(range(n))), run, report=False)
-        write_json(run / "run.json", read_json(run / "run.json") | {"at": f"2026-03-0{place}T10:00:00+00:00"})
+        write_json(run / "run.json", Run(run).about() | {"at": f"2026-03-0{place}T10:00:00+00:00"})
     folders = [tmp_path / f"epoch-{place}" for place in range(1, 6)]
     code, out, _ = command("history", *folders, "-o", tmp_path / "out", "-q")
     assert code == 0

@@ -11,6 +11,7 @@ import pytest
 import strobe
 from strobe.core.answers import ClassAnswers
 from strobe.core.files import read_json, write_json
+from strobe.store.run_folder import Run
 
 
 def _net(data: strobe.Dataset, broken: int) -> ClassAnswers:
@@ -72,7 +73,7 @@ def test_a_model_that_is_added_is_scored_on_the_same_sets(place: Path, command: 
 
 def test_a_subset_is_left_and_replaced(place: Path, command: Any) -> None:
     run, at = place / "run", read_json(place / "run" / "run.json")["at"]
-    write_json(run / "run.json", read_json(run / "run.json") | {"at": "2026-03-01T10:00:00+00:00"})
+    write_json(run / "run.json", Run(run).about() | {"at": "2026-03-01T10:00:00+00:00"})
     assert at
     _, out, _ = command("gate", run, "-m", "steady", "--min", "acc_pmk=1", "--subset", "all", "-q")
     assert "36 sets of 36 videos, k = 2" in out

@@ -170,7 +170,7 @@ class Bootstrap:
             return Estimate(value=value, low=None, high=None, n=n, method=METHOD, reason=reason)
         if n_clusters is None and self.stretch > 1:
             ends = np.clip(value + self.stretch * (ends - value), *limits)
-        low, high = ends.tolist()
+        low, high = min(ends[0].item(), value), max(ends[1].item(), value)
         return Estimate(value=value, low=low, high=high, n=n, method=METHOD, reason=too_few(videos, few=few))
 
 

@@ -31,6 +31,8 @@ class FrameNames:
 
     def __init__(self, dataset: Dataset, run: Path | None = None) -> None:
         self._dataset = dataset
+        self._file = None if dataset.root is None else dataset.root / "dataset.json"
+        self._was_stored = self._file is not None and self._file.is_file()
         self.digest = dataset.frames_digest()
         self.earlier = {} if run is None else self._earlier(run)
 
@@ -53,11 +55,10 @@ class FrameNames:
 
     def check_dataset(self) -> None:
         """Raise StrobeError if the dataset's folder is gone, so that its frames are not stored as unreadable."""
-        root = self._dataset.root
-        if root is not None and not (root / "dataset.json").is_file():
+        if self._was_stored and self._file is not None and not self._file.is_file():
             raise StrobeError(
-                f"the dataset {printable(root)} was removed or moved while it was in use; put it back, and run the "
-                "command again"
+                f"the dataset {printable(self._file.parent)} was removed or moved while it was in use; put it back, and run "
+                "the command again"
             )
 
     def _earlier(self, run: Path) -> Mapping[str, frozenset[str]]:

@@ -63,6 +63,7 @@ class Library:
         self._looked = clock()
         self._paths: dict[str, Path] = {}
         self._of_run: dict[str, tuple[str, str]] = {}
+        self._refused: dict[str, str] = {}
         self._indexes: dict[str, DatasetIndex] = {}
         self._images: dict[str, Thumbnails] = {}
         self._outcomes: dict[str, _RunOutcomes] = {}
@@ -103,7 +104,7 @@ class Library:
             try:
                 dataset = _moved(path, by_content, self.found.datasets) or dataset_of_run(path)
                 self._paths.setdefault(place_id(dataset), dataset)
-                self._of_run[key] = (place_id(dataset), "")
+                self._of_run[key] = (place_id(dataset), self._refused.get(place_id(dataset), ""))
             except StrobeError as error:
                 self._of_run[key] = ("", str(error))
 
@@ -113,7 +114,8 @@ class Library:
 
     def refuse(self, dataset: str, why: str) -> None:
         """Record why a dataset cannot be opened, for all its runs."""
-        self._of_run.update({run: (key, why) for run, (key, _) in self._of_run.items() if key == dataset})
+        self._refused[dataset] = why
+        self._link_runs()
 
     @property
     def datasets(self) -> Mapping[str, Path]:
