@@ -195,7 +195,8 @@ class _Warm(torch.nn.Module):
     [
         (_linear(0), _linear(1), {"transform": SIZE}),  # other weights
         (_Warm(1.0), _Warm(2.0), {"transform": SIZE}),  # the same weights, another attribute
-        (_then(torch.nn.ReLU()), _then(torch.nn.SiLU()), {"transform": SIZE}),  # the same weights, another layer
+        # the same weights, another layer
+        (_then(torch.nn.ReLU()), _then(torch.nn.SiLU()), {"transform": SIZE, "kind": "logits"}),
         (_closure(1.0), _closure(2.0), {"kind": "logits"}),  # the same code, another value closed over
         (lambda images: np.zeros((len(images), 12)), lambda images: np.ones((len(images), 12)), {"kind": "logits"}),
     ],
