@@ -2,19 +2,23 @@
 
 import ast
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from fractions import Fraction
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import av
 import numpy as np
 import pytest
+import torch
+from onnx import TensorProto, helper, numpy_helper, save
 from PIL import Image
 
 import strobe
 from strobe.analyses.results import dataset_facts
 from strobe.build.index import read_index
+from strobe.cli.main import main
 from strobe.core.builder import DatasetBuilder
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.errors import InvalidFile, InvalidValue, StrobeError
@@ -24,10 +28,16 @@ from strobe.core.ports import Silent
 from strobe.core.projections import projection_between
 from strobe.core.readings import GUESSES, Guess, is_reading, readings_of_videos
 from strobe.core.score_kinds import kind_of_scores
+from strobe.engine.forward import Runner, block_of
+from strobe.engine.prediction import PredictOptions
 from strobe.formats.read_predictions import read_predictions
+from strobe.models.options import LoadOptions
+from strobe.models.providers import PROVIDERS
+from strobe.models.registry import load_model
 from strobe.report.headline import headline_lines
 from strobe.store import dataset_folder
 from strobe.workflows.build import BuildOptions, build
+from strobe.workflows.evaluate import evaluate
 from strobe.workflows.import_dataset import import_dataset
 from strobe.workflows.score import ScoreRunOptions, score_dataset
 
@@ -314,6 +324,243 @@ def test_a_row_of_zeros_is_refused_however_it_is_declared(tmp_path: Path) -> Non
         read_predictions(path, dataset, kind="probabilities")
 
 
+# -- the kind of the scores of models that run ------------------------------------------------------------------------
+
+ENDS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "logits": lambda x: x,
+    "softmax": lambda x: np.exp(x) / np.exp(x).sum(axis=1, keepdims=True),
+    "per cent": lambda x: 100 * np.exp(x) / np.exp(x).sum(axis=1, keepdims=True),
+    "sigmoids": lambda x: 1 / (1 + np.exp(-x)),
+}
+MATRIX = np.array([[9.0, -3, -2], [-2, 8, -3], [-3, -2, 10]])
+SETTINGS = {"mean": [0, 0, 0], "std": [1, 1, 1], "labels": ["red", "green", "blue"], "interpolation": "bilinear"}
+PY_FILE = """
+import numpy as np
+import torch
+from strobe import ImagePlan
+
+MATRIX = {matrix}
+PLAN = ImagePlan(size_hw=(24, 32), fit="squash", mean=(0, 0, 0), std=(1, 1, 1))
+
+def made(end, *declared):
+    def scores(images):
+        x = np.array([image.reshape(-1, 3).mean(axis=0) / 255 for image in images]) @ np.array(MATRIX)
+        e = np.exp(x)
+        if end == "sigmoids":
+            return 1 / (1 + 1 / e)
+        return x if end == "logits" else (100 if end == "per cent" else 1) * e / e.sum(axis=1, keepdims=True)
+    return scores, ["red", "green", "blue"], *declared
+
+class Net(torch.nn.Module):
+    def __init__(self, end):
+        super().__init__()
+        self.end = end
+        self.register_buffer("matrix", torch.tensor(MATRIX))
+    def forward(self, pixels):
+        x = pixels.mean((2, 3)) @ self.matrix
+        if self.end == "sigmoids":
+            return x.sigmoid()
+        return x if self.end == "logits" else (100 if self.end == "per cent" else 1) * x.softmax(1)
+
+def module(end, *declared):
+    return Net(end).eval(), PLAN, ["red", "green", "blue"], *declared
+"""
+
+
+def _py(folder: Path, end: str, declared: str | None, factory: str = "made") -> tuple[str, LoadOptions]:
+    given = ", ".join(map(repr, [end] if declared is None else [end, declared]))
+    text = PY_FILE.format(matrix=MATRIX.tolist()) + f"\ndef make():\n    return {factory}({given})\n"
+    (folder / f"{end}.py").write_text(text)
+    return f"py:{folder / end}.py:make", LoadOptions(device="cpu")
+
+
+def _module(folder: Path, end: str, declared: str | None) -> tuple[str, LoadOptions]:
+    return _py(folder, end, declared, "module")
+
+
+def _settings(path: Path, declared: str | None) -> LoadOptions:
+    path.write_text(json.dumps(SETTINGS | ({} if declared is None else {"kind": declared})))
+    return LoadOptions(device="cpu", settings=path)
+
+
+def _onnx(folder: Path, end: str, declared: str | None) -> tuple[str, LoadOptions]:
+    numbers = [
+        numpy_helper.from_array(MATRIX.astype(np.float32), "matrix"),
+        numpy_helper.from_array(np.array(100, dtype=np.float32), "hundred"),
+    ]
+    nodes = [
+        helper.make_node("GlobalAveragePool", ["image"], ["c"]),
+        helper.make_node("Flatten", ["c"], ["d"]),
+        helper.make_node("MatMul", ["d", "matrix"], ["x"]),
+        helper.make_node("Softmax", ["x"], ["softmax"]),
+        helper.make_node("Sigmoid", ["x"], ["sigmoids"]),
+        helper.make_node("Mul", ["softmax", "hundred"], ["per cent"]),
+    ]
+    nodes.append(helper.make_node("Identity", ["x" if end == "logits" else end], ["scores"]))
+    sizes = {"image": ["n", 3, 24, 32], "scores": ["n", 3]}
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, size) for name, size in sizes.items()]
+    graph = helper.make_graph(nodes, "net", ends[:1], ends[1:], numbers)
+    path = folder / f"{end}.onnx"
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), str(path))
+    return f"onnx:{path}", _settings(path.with_suffix(".json"), declared)
+
+
+def _pt2(folder: Path, end: str, declared: str | None) -> tuple[str, LoadOptions]:
+    class Net(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("matrix", torch.tensor(MATRIX, dtype=torch.float32))
+
+        def forward(self, pixels: torch.Tensor) -> torch.Tensor:
+            x = pixels.mean((2, 3)) @ self.matrix
+            shares = {"softmax": lambda: x.softmax(1), "per cent": lambda: 100 * x.softmax(1), "sigmoids": x.sigmoid}
+            return x if end == "logits" else shares[end]()
+
+    free = ({0: torch.export.Dim("n", min=1, max=64)},)
+    program = torch.export.export(Net().eval(), (torch.zeros(2, 3, 24, 32),), dynamic_shapes=free)
+    torch.export.save(program, folder / f"{end}.pt2")
+    return f"pt2:{folder / end}.pt2", _settings(folder / f"{end}.json", declared)
+
+
+SERVERS = ExitStack()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _stop_servers() -> Iterator[None]:
+    yield
+    SERVERS.close()
+
+
+def _kserve(folder: Path, end: str, declared: str | None) -> tuple[str, LoadOptions]:
+    from v2_server import V2Server
+
+    _, options = _onnx(folder, end, declared)
+    running = SERVERS.enter_context(V2Server({"net": folder / f"{end}.onnx"}))
+    return f"kserve:net@{running.url}", options
+
+
+UNDECLARED = {"py": _py, "py, a module": _module, "onnx": _onnx, "pt2": _pt2, "kserve": _kserve}
+_DECLARED = {
+    "timm": "its heads give logits",
+    "torchvision": "its heads give logits",
+    "openclip": "similarities times the temperature are logits",
+    "hf": "its heads give logits",
+    "openai": "its spec declares probabilities",
+    "ultralytics": "a detector",
+}
+
+
+def _loaded(provider: str, folder: Path, end: str, monkeypatch: pytest.MonkeyPatch, declared: str | None = None) -> Any:
+    monkeypatch.syspath_prepend(Path(__file__).parent / "servers")
+    return load_model(*UNDECLARED[provider](folder, end, declared))
+
+
+def test_every_provider_declares_the_kind_or_has_a_case() -> None:
+    assert set(PROVIDERS.own_members()) == set(_DECLARED) | {name.partition(",")[0] for name in UNDECLARED}
+
+
+@pytest.mark.parametrize("provider", UNDECLARED)
+def test_a_model_that_runs_is_read_by_its_scores(
+    provider: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Softmaxes and per cent have the confidences of the logits by a plain loop; sigmoids are refused or declared."""
+    pixels = (
+        np.random.default_rng(0).integers(0, 256, (6, 24, 32, 3), dtype=np.uint8)
+        // np.arange(1, 7)[:, None, None, None]
+    )
+    images = list(pixels.astype(np.uint8))
+    blocks = {}
+    for end in ("logits", "softmax", "per cent"):
+        model = _loaded(provider, tmp_path, end, monkeypatch)
+        spec = model.spec
+        runner = Runner(name=end, model=model, projection=projection_between(spec.label_space, spec.label_space))
+        scores = np.asarray(model.forward([model.prepare(image) for image in images]))
+        blocks[end] = block_of(runner, list(range(6)), scores)
+        assert spec.kind == ("logits" if end == "logits" else "probabilities")
+        assert [is_reading(one) for one in spec.readings] == ([] if end == "logits" else [True])
+    for row, image in enumerate(images):
+        x = [float(image.reshape(-1, 3).mean(axis=0) / 255 @ column) for column in MATRIX.T]
+        wanted = max(np.exp(x)) / sum(np.exp(x))
+        for block in blocks.values():
+            assert block.own_confidence[row] == pytest.approx(wanted, abs=1e-5)
+    with pytest.raises(StrobeError, match="could be logits, sigmoids or a part of the probabilities; declare the kind"):
+        _loaded(provider, tmp_path, "sigmoids", monkeypatch)
+    assert _loaded(provider, tmp_path, "sigmoids", monkeypatch, "probabilities").spec.kind == "probabilities"
+    told = _loaded(provider, tmp_path, "softmax", monkeypatch, "logits").spec
+    assert (told.kind, told.readings) == ("logits", ())
+
+
+def _painted(folder: Path) -> Path:
+    """Unlabelled videos whose frames change from red to green."""
+    rng, grown = np.random.default_rng(1), DatasetBuilder()
+    (folder / "data/media").mkdir(parents=True)
+    for number in range(4):
+        name, rows = f"v{number}", []
+        video = grown.video(video_id=name, name=name)
+        for index in range(3):
+            pixels = rng.integers(0, 60, (24, 32, 3), dtype=np.uint8)
+            pixels[:, :, (index + number) % 2] += 150 if number < 2 else 20
+            path = folder / f"data/media/{number}-{index}.png"
+            Image.fromarray(pixels).save(path)
+            key, media = f"{name}/{index}.png", f"media/{path.name}"
+            rows.append(grown.frame(video=video, index=index, key=key, labels=[], media=media))
+        grown.set(set_id=name, anchor=rows[1], members=[(rows[0], -1), (rows[2], 1)])
+    colours = LabelSpace.of_names("colours", ["red", "green", "blue"])
+    dataset_folder.write(grown.build(DatasetInfo(name="tiny", label_space=colours, k=1)), folder / "data")
+    return folder / "data"
+
+
+def test_sure_flips_of_a_softmax_are_those_of_its_logits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = [f"{end.replace(' ', '')}={_onnx(tmp_path, end, None)[0]}" for end in ("logits", "softmax", "per cent")]
+    found = evaluate(
+        _painted(tmp_path), names, tmp_path / "run", prediction=PredictOptions(), request=ScoreRunOptions(),
+        progress=Silent(), with_report=False,
+    ).results  # fmt: skip
+    models = found.flicker.models
+    assert 0 < models["logits"].sure_flip_rate.value < 1
+    for name in ("softmax", "percent"):
+        assert models[name].sure_flip_rate == models["logits"].sure_flip_rate
+        (reading,) = filter(is_reading, models[name].notes)
+        assert reading.startswith("kind of the scores read as probabilities (on test images, its rows sum to 1")
+        assert any(reading in note for *_, notes in headline_lines(found) for note in notes)
+    assert not any(map(is_reading, models["logits"].notes or ()))
+    run, printed = str(tmp_path / "run"), f"softmax: {GUESSES['kind']} read as probabilities"
+    limit = ("--baseline", "logits", "-m", "softmax", "--max", "flicker=100")
+    for command in (("compare", run), ("gate", run, *limit), ("history", run)):
+        with pytest.raises(SystemExit):
+            main(command)
+        assert printed in " ".join(capsys.readouterr().out.split()), command
+
+
+def test_declared_probabilities_are_between_0_and_1(tmp_path: Path) -> None:
+    name, _ = _onnx(tmp_path, "per cent", "probabilities")
+    with pytest.raises(StrobeError, match="but its scores are declared or read as probabilities"):
+        evaluate(
+            _painted(tmp_path), [name], tmp_path / "run", prediction=PredictOptions(), request=ScoreRunOptions(),
+            progress=Silent(), with_report=False,
+        )  # fmt: skip
+
+
+def test_a_function_without_scores_for_test_images_must_declare_the_kind(tmp_path: Path) -> None:
+    text = """
+def make():
+    def scores(images):
+        if any(image.shape != (8, 8, 3) for image in images):
+            raise ValueError("not mine")
+        return [[0.2, 0.8] for _ in images]
+    return scores, ["cat", "dog"]{}
+"""
+    image = np.zeros((8, 8, 3), dtype=np.uint8)
+    (tmp_path / "a.py").write_text(text.format(""))
+    model: Any = load_model(f"py:{tmp_path}/a.py:make", LoadOptions())
+    with pytest.raises(StrobeError, match=r"no scores for test images.* as the last value that the factory returns"):
+        model.forward([image])
+    (tmp_path / "b.py").write_text(text.format(', "probabilities"'))
+    told: Any = load_model(f"py:{tmp_path}/b.py:make", LoadOptions())
+    assert told.spec.kind == "probabilities"
+    assert told.forward([image]).shape == (1, 2)
+
+
 # -- the names of classes ----------------------------------------------------------------------------------------
 
 
@@ -426,4 +673,4 @@ def test_the_published_mean_leaves_out_extra_corruptions(tmp_path: Path) -> None
 def test_an_end_that_rounds_to_zero_is_not_zero() -> None:
     for low, high, text in ((1e-12, 0.6, "[0.0+, 60.0]"), (0.0, 0.6, "[0.0, 60.0]"), (-0.6, -1e-12, "[-60.0, 0.0-]")):
         assert Estimate(value=(low + high) / 2, low=low, high=high, n=9).text().endswith(text)
-    assert Estimate(value=0.1, low=0.0001, high=0.6, n=9, count=1).text().endswith("[0.0, 60.0]")
+    assert Estimate(value=1 / 9, low=0.0001, high=0.6, n=9, count=1).text().endswith("[0.0, 60.0]")

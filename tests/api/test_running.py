@@ -68,7 +68,7 @@ def test_functions_of_images_and_of_batches(world: Path) -> None:
         assert images[0].dtype == np.uint8
         return np.stack([np.r_[one.reshape(-1, 3).mean(axis=0) / 255, np.zeros(9)] for one in images])
 
-    found = strobe.predict(world, mean_colour)
+    found = strobe.predict(world, mean_colour, kind="logits")
     assert (found.model, found.scores.shape) == ("mean_colour", (60, 12))
     net = _linear()
     once, twice = (
@@ -195,9 +195,10 @@ class _Warm(torch.nn.Module):
     [
         (_linear(0), _linear(1), {"transform": SIZE}),  # other weights
         (_Warm(1.0), _Warm(2.0), {"transform": SIZE}),  # the same weights, another attribute
-        (_then(torch.nn.ReLU()), _then(torch.nn.SiLU()), {"transform": SIZE}),  # the same weights, another layer
-        (_closure(1.0), _closure(2.0), {}),  # the same code, another value closed over
-        (lambda images: np.zeros((len(images), 12)), lambda images: np.ones((len(images), 12)), {}),
+        # the same weights, another layer
+        (_then(torch.nn.ReLU()), _then(torch.nn.SiLU()), {"transform": SIZE, "kind": "logits"}),
+        (_closure(1.0), _closure(2.0), {"kind": "logits"}),  # the same code, another value closed over
+        (lambda images: np.zeros((len(images), 12)), lambda images: np.ones((len(images), 12)), {"kind": "logits"}),
     ],
 )  # fmt: skip
 def test_another_model_is_asked_itself(

@@ -41,12 +41,12 @@ def make():
             out.append(guess.integers(len(NAMES)) if guess.random() < 0.4 else int(name[8:10], 16) % 10 // 9)
         return np.eye(len(NAMES), dtype=np.float32)[out]
 
-    return forward, NAMES
+    return forward, NAMES, "probabilities"
 
 
 def box():
     from strobe.models.detectors.py import detector
-    forward, names = make()
+    forward, names, _ = make()
 
     def boxes(images):
         labels = forward(images).argmax(axis=1)

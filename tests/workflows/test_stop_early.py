@@ -33,7 +33,7 @@ def make():
         if len(asked) > int(Path(__file__).with_name("most").read_text()):
             raise RuntimeError("the power is out")
         return model.forward([model.prepare(image) for image in images])
-    return forward, list(model.spec.label_space.names)
+    return forward, list(model.spec.label_space.names), "logits"
 """
 
 

@@ -7,6 +7,7 @@ provenance, and readings of predictions among the facts stored with them. Both r
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
+from strobe.core.errors import printable
 from strobe.core.files import json_of
 
 Guess = Literal["kind", "space", "frame rate", "pixel aspect", "rotation", "annotations", "corruptions"]
@@ -57,3 +58,8 @@ def readings_of_videos(notes: Iterable[str]) -> tuple[str, ...]:
 def readings_of_model(facts: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the guesses that were stored with predictions."""
     return tuple(json_of(str(facts.get("readings", "[]"))))
+
+
+def reading_lines(models: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return a line for each guess that was stored with the predictions of models, from their facts by name."""
+    return tuple(f"{printable(name)}: {text}" for name, facts in models.items() for text in readings_of_model(facts))

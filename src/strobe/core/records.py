@@ -197,7 +197,8 @@ class Verdict:
 class ModelSpec:
     """A model's description of itself: everything that can change its predictions.
 
-    `kind` is the type of its scores (`logits` or `probabilities`). `weights` is the digest of its weights.
+    `kind` is the type of its scores (`logits` or `probabilities`), and `scale` their factor, 0.01 for per cent.
+    `readings` state how both were found, if they were not declared. `weights` is the digest of its weights.
     `preprocessing` is plain JSON; it is printed, and stored with the predictions. `batch_size` is the default.
 
     >>> from strobe.core.labels import space
@@ -211,6 +212,8 @@ class ModelSpec:
     label_space: LabelSpace
     weights: str
     kind: Literal["logits", "probabilities"] = "logits"
+    scale: float = 1.0
+    readings: tuple[str, ...] = ()
     preprocessing: Mapping[str, Any] = field(default_factory=dict)
     batch_size: int = 32
 

@@ -8,7 +8,7 @@ import numpy as np
 from strobe.core.arrays import Floats
 from strobe.core.errors import InvalidValue
 
-_FLOAT16 = 2.0**-8
+ROUNDING_16_BITS = 2.0**-8
 """Twice the largest relative rounding of bfloat16, the coarsest number format in use."""
 _DIGITS = range(7)
 """The numbers of decimals that are looked for. More decimals round less than float32 does."""
@@ -47,9 +47,9 @@ def kind_of_scores(scores: Floats, *, option: str = "<<kind=probabilities>> or <
     """
     low, high = float(scores.min()), float(scores.max())
     sums = scores.sum(axis=1)
-    top = 100.0 if high > 1 + _FLOAT16 or float(sums.min()) > _HALF else 1.0
+    top = 100.0 if high > 1 + ROUNDING_16_BITS or float(sums.min()) > _HALF else 1.0
     span = f"its values are between {low:.3g} and {high:.3g}, and its rows sum to {sums.min():.4g} to {sums.max():.4g}"
-    if scores.shape[1] == 1 or high == 0 or low < -top * _FLOAT16 or high > 100 * (1 + _FLOAT16):
+    if scores.shape[1] == 1 or high == 0 or low < -ROUNDING_16_BITS or high > 100 * (1 + ROUNDING_16_BITS):
         return FoundKind(kind="logits", reason=span)
     how, is_close = _sums_to(scores / top) if low >= 0 else ("", True)
     if how:
@@ -65,10 +65,10 @@ def kind_of_scores(scores: Floats, *, option: str = "<<kind=probabilities>> or <
 def _sums_to(shares: Floats) -> tuple[str, bool]:
     """Return how exactly every row sums to 1, or no words; and whether any rounding could explain the sums."""
     missing, used = 1 - shares.sum(axis=1), (shares > 0).sum(axis=1)
-    if (np.abs(missing) <= _FLOAT16).all():
+    if (np.abs(missing) <= ROUNDING_16_BITS).all():
         return ("in every row" if (np.abs(missing) <= 1e-3).all() else "within the rounding of 16 bits"), True
     step, relative, words = _precision(shares)
-    few = _FLOAT16 + relative
+    few = ROUNDING_16_BITS + relative
     lost, gained = shares.shape[1] * step / 2 + few, used * step / 2 + few
     # If every row has equally many values and rounding of these does not explain a sum, the others were cut off.
     is_part = len(np.unique(used)) == 1 and used[0] < shares.shape[1] and bool((missing > gained).any())

@@ -14,6 +14,7 @@ from strobe.core.errors import ModelFailed, StrobeError, expect, out_of_memory, 
 from strobe.core.labels import Projection
 from strobe.core.ports import Classifier, Detector
 from strobe.core.records import Detections
+from strobe.core.score_kinds import ROUNDING_16_BITS
 from strobe.core.tasks import Task
 
 
@@ -101,9 +102,20 @@ def _scores(runner: Runner, rows: list[int], prepared: Sequence[Any], names: Seq
             f"{runner.name}: returned NaN or infinity for {int(wrong.sum())} frame(s), first "
             f"{printable(names[row])}; if it runs in half precision, try <<precision=float32>>"
         )
-    kind = runner.model.spec.kind
-    own_label, own_confidence = own_best(scores, kind=kind)
-    projected = runner.projection.apply(scores, kind=kind, merge=runner.merge).astype(np.float32)
+    return block_of(runner, rows, scores)
+
+
+def block_of(runner: Runner, rows: list[int], scores: NDArray[np.float32]) -> Block:
+    """Return the model's own answers and the scores of the dataset's classes. Raises ModelFailed for no probability."""
+    spec = runner.model.spec
+    scores = scores * np.float32(spec.scale)
+    if spec.kind == "probabilities" and (np.abs(scores - 0.5) > 0.5 + ROUNDING_16_BITS).any():
+        raise ModelFailed(
+            f"{runner.name}: returned scores between {scores.min():.3g} and {scores.max():.3g}, but its scores are "
+            "declared or read as probabilities"
+        )
+    own_label, own_confidence = own_best(scores, kind=spec.kind)
+    projected = runner.projection.apply(scores, kind=spec.kind, merge=runner.merge).astype(np.float32)
     return Block(rows=rows, scores=projected, own_label=own_label, own_confidence=own_confidence)
 
 

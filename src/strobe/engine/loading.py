@@ -1,5 +1,6 @@
 """Load a model, open the store of its answers, and choose how its frames are decoded and sharded."""
 
+import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -90,6 +91,7 @@ def store_of(
             "label_space": label_space.digest,
             "model_type": model_type,
             "standard": standard,
+            **({"readings": json.dumps(spec.readings)} if spec.readings else {}),
             "childless": [label_space.names[place] for place in runner.projection.childless],
             **({"helper": True} if model.helper and not _was_asked(run, runner.name) else {}),
             **({"view": "crop"} if model.view is not None else {}),

@@ -43,6 +43,7 @@ class ScoreTensors:
     output: str
     labels: LabelSpace
     kind: Any
+    """None if it is not declared."""
     dtype: str
     batch: int | None
     """The batch size of the input; None if it is variable."""
@@ -84,7 +85,7 @@ def score_tensors(
     if any(n is not None and n != len(labels) for n in n_outputs):
         raise ModelFailed(f"{name}: it has {n_outputs[0]} outputs, but {len(labels)} labels ({labels.name})")
     return ScoreTensors(
-        plan=plan, layout=layout, output=output, labels=labels, kind=settings.get("kind", "logits"),
+        plan=plan, layout=layout, output=output, labels=labels, kind=settings.get("kind"),
         dtype=image.dtype, batch=shape[0],
     )  # fmt: skip
 

@@ -3,10 +3,10 @@
     {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225], "resize": 256, "interpolation": "bilinear",
      "labels": "ilsvrc-2012"}
 
-`labels` is the name of a shipped label space, a list of names, or "dataset". `kind` is logits (default) or
-probabilities. Any field of ImagePlan may be given. If the model's input has a fixed size, `size_hw` comes from the
-model file. An input of 8-bit pixels is not normalised, so it needs no `mean` and `std`. A model behind an address has
-no file next to it; its settings are those of --model-settings.
+`labels` is the name of a shipped label space, a list of names, or "dataset". `kind` is logits or
+probabilities; if it is missing, test images show it. Any field of ImagePlan may be given. If the model's input has a
+fixed size, `size_hw` comes from the model file. An input of 8-bit pixels is not normalised, so it needs no `mean` and
+`std`. A model behind an address has no file next to it; its settings are those of --model-settings.
 """
 
 from collections.abc import Mapping, Sequence

@@ -233,7 +233,9 @@ class FunctionModel:
 
 
 class FunctionClassifier(FunctionModel):
-    """A plain function of images, behind the Classifier port."""
+    """A plain function of images, behind the Classifier port. `undecided` states why the kind is not known."""
+
+    undecided = ""
 
     def __init__(self, function: Callable[[list[Image]], Any], spec: ModelSpec) -> None:
         self.spec = spec
@@ -244,7 +246,10 @@ class FunctionClassifier(FunctionModel):
         scores = self._function(list(prepared))
         if hasattr(scores, "detach"):
             scores = scores.detach().float().cpu().numpy()
-        return np.asarray(scores, dtype=np.float32)
+        rows = np.asarray(scores, dtype=np.float32)
+        if self.undecided and rows.shape[1:] == (len(self.spec.label_space),) and np.isfinite(rows).all():
+            raise ModelFailed(self.undecided)
+        return rows
 
 
 class GuardedModel:
@@ -384,3 +389,9 @@ def probe_image() -> Image:
 
     small = np.random.default_rng(0).integers(0, 256, (15, 20, 3), dtype=np.uint8)
     return np.asarray(Pillow.fromarray(small).resize((320, 240), Pillow.Resampling.BICUBIC))
+
+
+def probe_images() -> list[Image]:
+    """Return test images that differ: the first, its negative, darker, and with other colours."""
+    image = probe_image()
+    return [image, 255 - image, image // 4, np.roll(image, 1, axis=2)]

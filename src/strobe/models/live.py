@@ -20,9 +20,10 @@ from strobe.core.labels import LabelSpace
 from strobe.core.ports import Classifier, Detector, Image
 from strobe.core.records import Detections, ModelSpec
 from strobe.models.detectors.py import FunctionDetector
-from strobe.models.guard import FunctionClassifier, guarded, has_port, is_module
+from strobe.models.guard import FunctionClassifier, guarded, has_port, is_module, probe_images
 from strobe.models.identity import CannotFingerprint, digest_of
-from strobe.models.live_transform import BatchFunction, as_floats, look_of, transform_of, tried
+from strobe.models.kinds import RETURN_KIND, with_kind
+from strobe.models.live_transform import BatchFunction, as_floats, transform_of, tried
 from strobe.models.naming import labels_of, space_of
 from strobe.models.options import LoadOptions, ModelName
 
@@ -126,8 +127,8 @@ def _module(
             )
         return _detector(own, model, labels=labels, options=options, weights=weights)
     plan, facts = _plan(own, model, transform, options)
-    row = tried(lambda image: _first_row(own, plan, image), name)
-    label_space = _classes(model, len(row), labels, options, names=_own_names(own))
+    rows = tried(lambda _: [_first_row(own, plan, image) for image in probe_images()], name)
+    label_space = _classes(model, len(rows[0]), labels, options, names=_own_names(own))
     classifier = classifier_of(
         own,
         model,
@@ -136,8 +137,10 @@ def _module(
         options=options,
         facts=facts,
         digest=weights,
-        kind=look_of(row, name) if kind == "auto" else kind,
+        kind="logits" if kind == "auto" else kind,
     )
+    if kind == "auto":
+        classifier.spec = with_kind(classifier.spec, rows, _option(model))
     if not _is_stateless(own):
         classifier.lanes = 1  # a forward that stores state on the module must not overlap with another forward
     return classifier
@@ -178,7 +181,7 @@ def _plan(module: Any, model: ModelName, transform: Any, options: LoadOptions) -
 
 
 def _first_row(module: Any, plan: Any, image: Image) -> NDArray[np.float64]:
-    """Run the module on one image, on its current device, and return the number and kind of the scores."""
+    """Run the module on one image, on its current device, and return the scores."""
     import torch
 
     module.eval()
@@ -296,14 +299,25 @@ def _function(
             space = labels_of(name, _listed(space), options.label_space)
         spec = replace(spec, task="detection", label_space=space, kind="probabilities")
         return FunctionDetector(lambda images: [_three(one) for one in on_images(images)], spec)
-    scores = np.asarray(answer.detach().float().cpu() if hasattr(answer, "detach") else answer, dtype=np.float64)
+    scores = _plain(answer)
     if scores.ndim != 2 or len(scores) != 1:
         raise ModelFailed(
             f"{name}: returned an array of shape {scores.shape} for one image, expected scores (1, classes), or boxes"
         )
-    space = _classes(model, scores.shape[1], labels, options)
-    look = look_of(scores[0], name) if kind == "auto" else kind
-    return FunctionClassifier(on_images, replace(spec, label_space=space, kind=look))
+    spec = replace(spec, label_space=_classes(model, scores.shape[1], labels, options))
+    if kind == "auto":
+        rows = tried(lambda _: [scores[0], *(_plain(on_images([image]))[0] for image in probe_images()[1:])], name)
+        return FunctionClassifier(on_images, with_kind(spec, rows, _option(model)))
+    return FunctionClassifier(on_images, replace(spec, kind=kind))
+
+
+def _plain(scores: Any) -> NDArray[np.float64]:
+    return np.asarray(scores.detach().float().cpu() if hasattr(scores, "detach") else scores, dtype=np.float64)
+
+
+def _option(model: ModelName) -> str:
+    """Return how the kind of a model object is declared."""
+    return RETURN_KIND if model.provider == "py" else 'kind="probabilities" or kind="logits"'
 
 
 def _found_boxes(answer: Any) -> bool:

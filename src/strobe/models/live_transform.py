@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,6 @@ from PIL import Image as PillowImage
 
 from strobe.core.errors import ModelFailed, StrobeError, expect, printable
 from strobe.core.ports import Image
-from strobe.core.score_kinds import kind_of_scores
 from strobe.models.guard import probe_image
 from strobe.models.plan import ImagePlan
 
@@ -92,14 +91,6 @@ def tried(function: Callable[[Image], Any], name: str, *, what: str = "it") -> A
         raise ModelFailed(
             f"{name}: {what} failed on a test image ({type(error).__name__}: {printable(error, limit=160)}){how}"
         ) from error
-
-
-def look_of(row: NDArray[np.float64], name: str) -> Literal["logits", "probabilities"]:
-    """Return the kind of one row of scores. Raises ModelFailed if it could be either."""
-    try:
-        return kind_of_scores(row[None], option='kind="probabilities" or kind="logits"').kind
-    except StrobeError as error:
-        raise ModelFailed(f"{name}: on a test image, {error}") from error
 
 
 class BatchFunction:

@@ -14,6 +14,7 @@ from strobe.core.ports import Classifier, Detector
 from strobe.core.records import ModelSpec
 from strobe.models.exported import CLASSIFIER_KEYS, ExportedClassifier, ScoreTensors, score_tensors
 from strobe.models.file_settings import classifier_settings, settings_of
+from strobe.models.kinds import kind_on_probes
 from strobe.models.onnx_files import digest_of_onnx, open_session, tensors_of
 from strobe.models.options import LoadOptions, ModelName, file_of
 from strobe.models.providers import FILE_SETTINGS, Provider
@@ -64,11 +65,13 @@ def load(model: ModelName, options: LoadOptions) -> Classifier | Detector:
         task="classification",
         label_space=tensors.labels,
         weights=digest_of_onnx(path),
-        kind=tensors.kind,
+        kind=tensors.kind or "logits",
         preprocessing=tensors.facts(),
         batch_size=tensors.batch or options.batch_size or 8,
     )
-    return OnnxClassifier(session, spec=spec, tensors=tensors, device=device)
+    classifier = OnnxClassifier(session, spec=spec, tensors=tensors, device=device)
+    kind_on_probes(classifier, tensors.kind, batch=tensors.batch)
+    return classifier
 
 
 PROVIDER = Provider(

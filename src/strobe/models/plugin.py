@@ -22,6 +22,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from strobe.core.errors import ModelFailed, printable
 from strobe.core.files import sha256_of_file
 from strobe.core.labels import LabelSpace, space
@@ -36,7 +38,9 @@ from strobe.models.guard import (
     made_by_file,
     packed,
     probe_image,
+    probe_images,
 )
+from strobe.models.kinds import RETURN_KIND, with_kind
 from strobe.models.options import LoadOptions, ModelName, require_file
 from strobe.models.own_files import watching
 from strobe.models.plan import ImagePlan
@@ -50,6 +54,9 @@ def load(model: ModelName, options: LoadOptions) -> Classifier | Detector:
     """
     name, plugin = printable(model.plain), made_by_file(model, options)
     product, path, options = plugin.made, plugin.path, plugin.options
+    declared: Any = None
+    if isinstance(product, tuple) and product and str(product[-1]) in ("logits", "probabilities"):
+        product, declared = product[:-1], product[-1]
     is_function = (
         isinstance(product, tuple) and len(product) == 2 and callable(product[0]) and not is_module(product[0])
     )
@@ -57,9 +64,10 @@ def load(model: ModelName, options: LoadOptions) -> Classifier | Detector:
     network = bool(parts) and is_module(parts[0])
     if network:
         with watching(plugin.watch):
-            product = _network(parts, model, options)
+            product = _network(parts, model, options, declared or "auto")
     elif is_function:
-        product = FunctionClassifier(product[0], _spec(model, path, product[1], options))
+        spec = replace(_spec(model, path, product[1], options), kind=declared or "logits")
+        product = FunctionClassifier(product[0], spec)
     elif not (
         hasattr(product, "spec") and hasattr(product, "prepare") and (hasattr(product, "forward") or is_remote(product))
     ):
@@ -69,13 +77,31 @@ def load(model: ModelName, options: LoadOptions) -> Classifier | Detector:
         )
     elif not isinstance(product.spec, ModelSpec):
         raise ModelFailed(f"{name}: its `spec` is {type(product.spec).__name__}, expected strobe's ModelSpec")
-    if not network and not is_remote(product):  # a network has run on a test image, and a remote request costs money
+    if is_function and declared is None:
+        _find_kind(product, plugin)
+    elif not network and not is_remote(product):  # a network has run on test images, and a remote request costs money
         plugin.tried(lambda: product.forward([product.prepare(probe_image())]))
     spec = _keyed(product.spec, plugin, is_function=is_function)
     return guarded(product, path, spec)
 
 
-def _network(parts: Sequence[Any], model: ModelName, options: LoadOptions) -> Classifier | Detector:
+def _find_kind(function: FunctionClassifier, plugin: PluginObject) -> None:
+    """Find the kind of a function's scores on test images, one at a time. If all fail, forwards are refused."""
+    found: list[Any] = []
+    for image in probe_images():
+        plugin.tried(lambda: found.append(function.forward([image])))  # noqa: B023 (it is called at once)
+    width = len(function.spec.label_space)
+    rows = [one[0] for one in found if one.shape == (1, width) and np.isfinite(one).all()]
+    if rows:
+        function.spec = with_kind(function.spec, rows, RETURN_KIND)
+    else:
+        function.undecided = (
+            f"{printable(function.spec.name)}: it has no scores for test images, which would show whether they are "
+            f"logits or probabilities; declare the kind with {RETURN_KIND}"
+        )
+
+
+def _network(parts: Sequence[Any], model: ModelName, options: LoadOptions, kind: Any) -> Classifier | Detector:
     """Return the torch module of a factory, with its transform and classes if given, in either order."""
     transform = next((part for part in parts[1:] if isinstance(part, ImagePlan) or callable(part)), None)
     labels = next((part for part in parts[1:] if part is not transform), None)
@@ -83,7 +109,7 @@ def _network(parts: Sequence[Any], model: ModelName, options: LoadOptions) -> Cl
         raise ModelFailed(f"{printable(model.plain)}: expected (module, transform, classes), got {len(parts)} values")
     from strobe.models.live import as_model
 
-    return as_model(parts[0], model, transform=transform, labels=labels, kind="auto", options=options, weights=None)
+    return as_model(parts[0], model, transform=transform, labels=labels, kind=kind, options=options, weights=None)
 
 
 def _keyed(spec: ModelSpec, plugin: PluginObject, *, is_function: bool) -> ModelSpec:

@@ -9,6 +9,7 @@ from strobe.core.files import sha256_of_file
 from strobe.core.late import require
 from strobe.core.readers import check_archive
 from strobe.models.file_settings import classifier_settings, plan_of
+from strobe.models.kinds import kind_on_probes
 from strobe.models.naming import labels_of
 from strobe.models.options import LoadOptions, ModelName, default_batch, file_of, torch_setup
 from strobe.models.providers import FILE_SETTINGS, Provider
@@ -52,7 +53,7 @@ def load(model: ModelName, options: LoadOptions) -> TorchClassifier:
         parts = torch.cat([pixels, blank]).contiguous().to(dtype).split(size)
         return torch.cat([run(part) for part in parts])[: len(pixels)]
 
-    return classifier_of(
+    classifier = classifier_of(
         torch.nn.Identity(),
         model,
         plan=plan_of(model, settings, options, height=height, width=width),
@@ -63,6 +64,8 @@ def load(model: ModelName, options: LoadOptions) -> TorchClassifier:
         facts={"precision": "as exported"},
         kind=settings.get("kind", "logits"),
     )
+    kind_on_probes(classifier, settings.get("kind"))
+    return classifier
 
 
 PROVIDER = Provider(

@@ -20,6 +20,7 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable, spelled
 from strobe.core.names import short_names
 from strobe.core.ports import Progress
+from strobe.core.readings import reading_lines
 from strobe.core.tasks import Task
 from strobe.report.headline import out_of_reach
 from strobe.report.view import Subject, kinds_of
@@ -90,7 +91,12 @@ def compare_runs(
     found = compare(judged, scores) + compare_detectors(dataset, boxes)
     if plan is not None:
         found += compare_flicker(plan.dataset, flickers)
-    return in_words(found, given, k=options.k, detectors=with_twins(boxes), across_cuts=cuts)
+    said = in_words(found, given, k=options.k, detectors=with_twins(boxes), across_cuts=cuts)
+    facts = {name: model.facts for name, model in entries}
+    read = [reading_lines({name: facts[name] for name in (one.a, one.b)}) for one in said]
+    return tuple(
+        replace(one, cautions=(*(one.cautions or ()), *lines) or None) for one, lines in zip(said, read, strict=True)
+    )
 
 
 def flicker_plan(dataset: Dataset, options: ScoreOptions) -> tuple[Plan | None, int]:

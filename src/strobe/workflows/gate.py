@@ -31,6 +31,7 @@ from strobe.core.files import write_json, write_text
 from strobe.core.locks import writes
 from strobe.core.names import short_names, shown_models
 from strobe.core.ports import Progress
+from strobe.core.readings import reading_lines
 from strobe.core.swaps import swapping
 from strobe.core.tasks import Task
 from strobe.metrics.power import LossSpread, PairSpread
@@ -162,6 +163,7 @@ def gate(new: Path, request: GateOptions, progress: Progress) -> Gate:
         cautions=tuple(
             dict.fromkeys(subject.say(line, names=list(entrants.all)) for part in parts for line in part.cautions)
         )
+        + reading_lines({name: one.facts for name, one in entrants.all.items()})
         or None,
     )
 

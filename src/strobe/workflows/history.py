@@ -18,6 +18,7 @@ from strobe.core.files import write_bytes, write_json, write_text
 from strobe.core.locks import writes
 from strobe.core.names import short_names, shown_models
 from strobe.core.ports import Progress
+from strobe.core.readings import reading_lines
 from strobe.core.swaps import swapping
 from strobe.core.tasks import Task
 from strobe.report.history import as_csv, history_drawing
@@ -96,7 +97,13 @@ def history(
         subset=part,
         unlabelled_sets=cohort.unlabelled_sets or None,
         sets_without_votes=cohort.sets_without_votes or None,
-        cautions=(*cohort.cautions(), *cut_lines(cuts), *doubt_lines(rest_scores)) or None,
+        cautions=(
+            *cohort.cautions(),
+            *cut_lines(cuts),
+            *doubt_lines(rest_scores),
+            *reading_lines({name: model.facts for name, model in held_models.items()}),
+        )
+        or None,
     )
 
 

@@ -10,7 +10,7 @@ from --model-settings, with the keys of an ONNX file.
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,8 @@ from strobe.core.remote import RemoteAnswer, Reply, RequestFailed, RequestLimits
 from strobe.models.detectors import onnx_layouts as layouts
 from strobe.models.exported import CLASSIFIER_KEYS, ExportedClassifier, ScoreTensors, Tensor, score_tensors, written
 from strobe.models.file_settings import classifier_settings, settings_of
+from strobe.models.guard import probe_images
+from strobe.models.kinds import IN_SETTINGS, with_kind
 from strobe.models.options import LoadOptions, ModelName
 from strobe.models.providers import Provider
 
@@ -95,19 +97,18 @@ class KserveService:
                 used,
             )
 
-    def settle(self, size_hw: Sequence[int], layout: str, outputs: Sequence[Tensor]) -> dict[str, Any]:
-        """Ask once with a blank image. Return the facts of the service for the key of the answers.
+    def settle(self, pixels: NDArray[Any], outputs: Sequence[Tensor]) -> tuple[Arrays, dict[str, Any]]:
+        """Ask once with test images. Return the outputs, and the facts of the service for the key of the answers.
 
         This settles how tensors are sent and which version answers, and finds a service of another shape early.
         """
-        blank = np.zeros((1, *((*size_hw, 3) if layout == "nhwc" else (3, *size_hw))), dtype=self.image.dtype)
         try:
-            patiently(lambda: self.arrays(blank, outputs), within=self.limits.timeout)
+            arrays, _ = patiently(lambda: self.arrays(pixels, outputs), within=self.limits.timeout)
         except RequestFailed as error:
             if not self.wire.fall_back(error):
                 raise
-            patiently(lambda: self.arrays(blank, outputs), within=self.limits.timeout)
-        return {
+            arrays, _ = patiently(lambda: self.arrays(pixels, outputs), within=self.limits.timeout)
+        return arrays, {
             "protocol": self.wire.protocol,
             "version": self._version,
             "platform": self.served.platform,
@@ -175,12 +176,19 @@ def load(model: ModelName, options: LoadOptions) -> Classifier | Detector:
         task="classification",
         label_space=tensors.labels,
         weights=service.served.digest(model.address or ""),
-        kind=tensors.kind,
-        preprocessing=tensors.facts() | service.settle(tensors.plan.size_hw, tensors.layout, wanted),
+        kind=tensors.kind or "logits",
+        preprocessing=tensors.facts(),
         batch_size=service.batch_size,
     )
+    classifier = KserveClassifier(service, spec=spec, tensors=tensors)
+    probes = [classifier.prepare(image) for image in probe_images()[: service.batch_size]]
+    arrays, facts = service.settle(classifier.pixels_of(probes), wanted)
+    spec = replace(spec, preprocessing=tensors.facts() | facts)
+    if tensors.kind is None:
+        spec = with_kind(spec, arrays[tensors.output].reshape(len(probes), -1), IN_SETTINGS)
+    classifier.spec = spec
     announce(spec, options)
-    return KserveClassifier(service, spec=spec, tensors=tensors)
+    return classifier
 
 
 def connect(model: ModelName, options: LoadOptions) -> KserveService:

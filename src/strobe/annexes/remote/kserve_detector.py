@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from strobe.annexes.remote.kserve import KserveService, announce
 from strobe.annexes.remote.kserve_wire import DATATYPES, broken
 from strobe.core.errors import ModelFailed, StrobeError, printable
@@ -68,12 +70,13 @@ def load(model: ModelName, options: LoadOptions, service: KserveService) -> Kser
         file=options.settings.name if options.settings else "a JSON file, and pass it with <<model_settings>>",
     )  # fmt: skip
     service.layout, service.n_labels = facts["layout"], len(labels) + facts["label_offset"]
-    layout = "nhwc" if service.image.shape[-1] == 3 else "nchw"
+    shape = (*facts["size"], 3) if service.image.shape[-1] == 3 else (3, *facts["size"])
+    _, told = service.settle(np.zeros((1, *shape), dtype=service.image.dtype), service.served.outputs)
     spec = detector_spec(
         model,
         label_space=labels,
         weights=service.served.digest(model.address or ""),
-        preprocessing=facts | service.settle(facts["size"], layout, service.served.outputs),
+        preprocessing=facts | told,
         batch_size=service.batch_size,
     )
     announce(spec, options)

@@ -10,7 +10,7 @@ from strobe.core.answers import Answers, ClassAnswers, State
 from strobe.core.errors import ModelFailed, printable
 from strobe.core.remote import RemoteAnswer, Reply, RequestFailed
 from strobe.core.tasks import Task
-from strobe.engine.forward import FORWARDS, Block, Runner, own_best, project_detections
+from strobe.engine.forward import FORWARDS, Block, Runner, block_of, project_detections
 
 _SAID = 1000
 """How many characters of what a service said are kept."""
@@ -48,9 +48,7 @@ def _classes_of(runner: Runner, rows: list[int], given: Sequence[RemoteAnswer]) 
         if not np.isfinite(found).all():
             raise RequestFailed("the scores contain NaN or infinity", blame="frame")
         scores[place] = found
-    own_label, own_confidence = own_best(scores, kind=spec.kind)
-    projected = runner.projection.apply(scores, kind=spec.kind, merge=runner.merge).astype(np.float32)
-    block = Block(rows=rows, scores=projected, own_label=own_label, own_confidence=own_confidence)
+    block = block_of(runner, rows, scores)
     made = FORWARDS[Task.CLASSIFICATION].answers(runner, [block], 0, np.arange(len(rows)), {})
     answers = cast(ClassAnswers, made)
     state = np.where(outside, State.OUTSIDE, answers.state).astype(np.uint8)
