@@ -197,27 +197,7 @@ def _parsed(parse: Callable[[str], _Value], text: str) -> _Value:
         raise click.BadParameter(str(error)) from error
 
 
-class Once(click.Command):
-    """A command that refuses an option given twice, because click would silently drop the first."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments."""
-        given = [] if ctx.resilient_parsing else self.make_parser(ctx).parse_args(list(args))[2]
-        for option in given:
-            is_single = isinstance(option, click.Option) and not option.multiple
-            is_switch = isinstance(option, click.Option) and option.is_flag and not option.secondary_opts
-            if is_single and not is_switch and given.count(option) > 1:
-                raise click.UsageError(f"{option.opts[-1]} was given twice, and only one of them would count", ctx)
-        return super().parse_args(ctx, args)
-
-
-class OnceGroup(click.Group):
-    """A group of such commands."""
-
-    command_class = Once
-
-
-class Grouped(Once):
+class Grouped(click.Command):
     """A command whose help groups its options under titles and lists rarely used ones only with `--help-all`."""
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:

@@ -5,21 +5,10 @@ from typing import Literal
 
 import click
 
-from strobe.cli.common import (
-    Once,
-    folder,
-    progress,
-    quiet_option,
-    refuse_option,
-    renamed_option,
-    show_option,
-    subset_option,
-)
+from strobe.cli.common import folder, progress, quiet_option, refuse_option, renamed_option, show_option, subset_option
 
 
-@click.command(
-    cls=Once, name="report", epilog="Example: strobe report run/ --gallery 60   ·   strobe report run/ --pdf"
-)
+@click.command(name="report", epilog="Example: strobe report run/ --gallery 60   ·   strobe report run/ --pdf")
 @click.argument("run", type=folder())
 @click.option(
     "--gallery", type=click.IntRange(0), default=36, show_default=True, help="Largest number of sets in the gallery."
