@@ -35,32 +35,6 @@ def out_option(*, what: str, required: bool = True) -> Callable[[Any], Any]:
     return click.option("-o", "--out", type=folder(exists=False), required=required, help=f"Where to write {what}.")
 
 
-def renamed_option(old: str, new: str, settings: Mapping[str, Any]) -> Callable[[Any], Any]:
-    """Return the option `new` with these click settings. Its `old` name still works for one release, with a warning."""
-    key = f"strobe.renamed.{new}"
-
-    def remember(context: click.Context, _: click.Parameter, value: Any) -> None:
-        if value is not None:
-            click.echo(f"warning: {old} is now called {new}; the old name will be removed", err=True)
-            context.meta[key] = value
-
-    def resolve(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
-        default = context.get_parameter_source(parameter.name or "") is click.core.ParameterSource.DEFAULT
-        return context.meta.get(key, value) if default else value
-
-    def add(function: Any) -> Any:
-        name = f"{new.strip('-')}_before_renaming".replace("-", "_")
-        kept: dict[str, Any] = {
-            "type": settings.get("type"),
-            "hidden": True,
-            "expose_value": False,
-            "callback": remember,
-        }
-        return click.option(new, callback=resolve, **settings)(click.option(old, name, **kept)(function))
-
-    return add
-
-
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON and nothing else.")
 quiet_option = click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
 name_option = click.option("--name", default="", help="The dataset's name. Default: the name of the folder.")
@@ -185,8 +159,6 @@ def click_option(option: Option, *, ranges: bool = True) -> Callable[[Any], Any]
         settings["type"] = kind if limits == (None, None) else of(*limits, min_open=option.above)
     elif not isinstance(kind, type):
         settings["callback"] = lambda _context, _option, text: None if text is None else _parsed(kind, text)
-    if option.renamed:
-        return renamed_option(option.renamed, flag, settings)
     return click.option(flag, option.name, **settings)
 
 
