@@ -148,6 +148,17 @@ def write_columns(path: Path, columns: Columns, said: Mapping[str, str]) -> None
         temporary.write_bytes(content)
 
 
+def write_named(path: Path, columns: Columns, said: Mapping[str, str]) -> Path:
+    """Write the same under a name with the digest, replacing the file at `path`, atomically. Return the new path."""
+    content = parquet_of(columns, said)
+    named = with_digest_in_name(path, hashlib.sha256(content).hexdigest())
+    with replacing(named) as temporary:
+        temporary.write_bytes(content)
+        if path != named:
+            path.unlink(missing_ok=True)  # remove the old shard first, because a frame in two shards is an error
+    return named
+
+
 def digest_in_name(path: Path) -> str | None:
     """Return the beginning of the file's digest, which is at the end of its name, if it has one."""
     found = _DIGEST.search(path.name)
