@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from strobe.core.errors import InvalidFile
+from strobe.core.errors import InvalidFile, StrobeError
 from strobe.core.files import inside, read_json, sha256_of_file, write_json
 from strobe.core.swaps import settle
 
@@ -40,6 +40,15 @@ def without_digest(path: Path, content: Mapping[str, Any], *, hint: str | None =
     if content.get("sha256", known := digest_of_json(rest)) != known:
         raise InvalidFile(path, "damaged: its content does not match its digest", hint=hint)
     return rest
+
+
+def read_sealed(path: Path) -> dict[str, Any] | None:
+    """Return the content of a JSON file that has a digest, or None if it is missing or damaged."""
+    try:
+        content = read_json(path)
+        return without_digest(path, content) if isinstance(content, dict) and "sha256" in content else None
+    except (StrobeError, RecursionError):
+        return None
 
 
 def read_digests(folder: Path) -> dict[str, Any]:
