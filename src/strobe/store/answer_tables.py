@@ -141,6 +141,12 @@ def damaged_columns(path: Path | Callable[[], Path], *, hint: str) -> Iterator[N
         raise InvalidFile(at, f"its columns are damaged ({printable(error, limit=80)})", hint=hint) from error
 
 
+def said_of(metadata: Mapping[bytes, bytes] | None) -> dict[str, str]:
+    """Return what strobe wrote into a file's metadata."""
+    own = {key.decode(): value.decode() for key, value in (metadata or {}).items() if key.startswith(b"strobe.")}
+    return {key.removeprefix("strobe."): value for key, value in own.items()}
+
+
 def write_columns(path: Path, columns: Columns, said: Mapping[str, str]) -> None:
     """Write the columns as a Parquet file with this metadata, atomically."""
     content = parquet_of(columns, said)
