@@ -5,6 +5,7 @@ import html.entities
 import re
 import threading
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 _known: dict[str, re.Pattern[str]] = {}
@@ -57,6 +58,7 @@ def _pattern(secret: str) -> re.Pattern[str]:
     return re.compile("|".join(forms))
 
 
+@cache
 def _character(one: str) -> str:
     """Return what matches a character of a secret."""
     code = ord(one)
