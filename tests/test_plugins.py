@@ -234,7 +234,7 @@ print("IMPORTED")
 STUDY = MineStudy()
 """
 
-_CHANGED = "replace(result, headline=None) if False else replace(result, acc_pmk=replace(result.acc_pmk, value=0.625))"
+_CHANGED = "replace(result, acc_pmk=Estimate(value=0.625, low=0.5, high=0.75, n=3))"
 
 
 def study(site: Path, **parts: str) -> None:

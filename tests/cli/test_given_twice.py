@@ -41,7 +41,7 @@ def test_an_option_given_twice_is_refused(words: tuple[str, ...]) -> None:
         flags = [option.opts[-1], (option.secondary_opts or option.opts)[-1]]
         given = [word for flag in flags for word in (flag, *value_of(option))]
         with pytest.raises(click.UsageError, match="was given twice"):
-            command.make_context("x", given)
+            cli.main([*words, *given], standalone_mode=False)
 
 
 def test_there_are_options_to_try() -> None:

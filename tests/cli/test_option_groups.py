@@ -7,7 +7,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from strobe.cli.common import Grouped, options, renamed_option
+from strobe.cli.common import Grouped, options
 from strobe.cli.main import cli
 from strobe.core.errors import InvalidValue, expect
 
@@ -115,27 +115,3 @@ def test_long_commands_list_common_options_first(words, common, rare):
     assert rare not in short
     assert rare in full
     assert "more options" in short
-
-
-@pytest.mark.parametrize(
-    ("words", "value"),
-    [
-        ([], 400),
-        (["--image-px", "64"], 64),
-        (["--picture-px", "64"], 64),
-        (["--picture-px", "64", "--image-px", "80"], 80),
-    ],
-)
-def test_a_renamed_option_keeps_its_old_name_and_warns(words: list[str], value: int) -> None:
-    """The value is the same by either name, the new name wins, and the help shows only the new one."""
-
-    @click.command()
-    @renamed_option("--picture-px", "--image-px", {"type": click.IntRange(32, 2000), "default": 400})
-    def report(image_px: int) -> None:
-        click.echo(f"value {image_px}")
-
-    done = CliRunner().invoke(report, words)
-    assert f"value {value}" in done.output
-    assert ("warning: --picture-px is now called --image-px" in done.output) is ("--picture-px" in words)
-    assert "--picture-px" not in CliRunner().invoke(report, ["--help"]).output
-    assert CliRunner().invoke(report, ["--picture-px", "3"]).exit_code == 2

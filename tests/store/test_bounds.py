@@ -119,8 +119,8 @@ def long_list(path: Path, n: int) -> Path:
 
 READERS = {
     "tables": (
-        "from strobe.store.tables import read_parquet",
-        "read_parquet(Path({path!r}), ['frame_id', 'score'])",
+        "from strobe.core.parquet import read_bounded",
+        "read_bounded(Path({path!r}), ['frame_id', 'score'])",
     ),
     "runs": ("from strobe.store.answer_tables import read_columns", "read_columns(Path({path!r}), hint='again')"),
 }

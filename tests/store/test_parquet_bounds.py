@@ -13,7 +13,7 @@ from made_folder import edit_info
 
 import strobe
 from strobe.core.errors import InvalidFile
-from strobe.store.tables import read_parquet
+from strobe.core.parquet import read_bounded
 
 
 def said_often(path: Path, name: str, *, length: int, times: int, listed: bool = False) -> Path:
@@ -30,15 +30,15 @@ def test_one_text_meant_often(listed: bool, tmp_path: Path) -> None:
     path = said_often(tmp_path / "t.parquet", "frame", length=500_000, times=20_000, listed=listed)
     assert path.stat().st_size < 100_000
     with pytest.raises(InvalidFile, match=r"would unpack to 9\.3 GiB"):
-        read_parquet(path, ["frame"])
-    assert read_parquet(path, ["other"])[1] == ["frame"]  # what nobody wants is not read
+        read_bounded(path, ["frame"])
+    assert read_bounded(path, ["other"])[1] == ["frame"]  # what nobody wants is not read
 
 
 def test_a_column_that_is_there_twice(tmp_path: Path) -> None:
     pq.write_table(pa.table([[1], [2], [3]], names=["a", "b", "a"]), tmp_path / "t.parquet")
     with pytest.raises(InvalidFile, match="the column a appears twice; remove one of them"):
-        read_parquet(tmp_path / "t.parquet", ["a", "b"])
-    assert read_parquet(tmp_path / "t.parquet", ["b"])[0].to_pydict() == {"b": [2]}
+        read_bounded(tmp_path / "t.parquet", ["a", "b"])
+    assert read_bounded(tmp_path / "t.parquet", ["b"])[0].to_pydict() == {"b": [2]}
 
 
 @pytest.mark.slow
@@ -48,7 +48,7 @@ def test_rows_of_nothing(tmp_path: Path) -> None:
         for _ in range(8):
             writer.write_table(pa.table({"n": np.zeros(20_000_000, np.int64)}), row_group_size=20_000_000)
     with pytest.raises(InvalidFile, match="would unpack to"):
-        read_parquet(path, ["n"])
+        read_bounded(path, ["n"])
 
 
 def test_text_read_as_a_dictionary_comes_back_as_text(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_text_read_as_a_dictionary_comes_back_as_text(tmp_path: Path) -> None:
     lists = [[str(n), None] for n in range(30_000)]
     table = pa.table({"a": pa.array(words), "b": pa.array(lists)}).replace_schema_metadata({"kind": "logits"})
     pq.write_table(table, tmp_path / "t.parquet")
-    found, names = read_parquet(tmp_path / "t.parquet", ["a", "b"])
+    found, names = read_bounded(tmp_path / "t.parquet", ["a", "b"])
     assert names == ["a", "b"]
     assert found.schema.metadata[b"kind"] == b"logits"
     assert found.column("a").to_pylist() == words

@@ -142,7 +142,7 @@ def test_a_damaged_note_of_a_clip_is_made_again(tmp_path: Path, damage: str) -> 
     elif damage == "wrapped":
         note["mirrored"] = {"x": note["mirrored"]}
     elif damage == "another hash":
-        note["sha256"][0] = note["sha256"][1]
+        note["pixels"][0] = note["pixels"][1]
     deep = '{"x": ' + "[" * 900 + "]" * 900 + "}"
     path.write_text(deep if damage == "deep" else json.dumps(note))
     assert simulate([photos], tmp_path / "out", SimulateOptions(camera=QUICK)).resumed == 3

@@ -272,7 +272,7 @@ def report(
         before: The model before a change that the report shows. Requires `after`.
         after: The model after that change. Requires `before`.
         gallery: The largest number of sets in the gallery.
-        videos: The text file of video names that the run was scored on. Only runs of earlier versions need it.
+        videos: A text file of video names. Default: the videos that the run was scored on.
         dataset: Where the dataset is now, if it was moved.
 
     Returns:

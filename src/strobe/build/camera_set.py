@@ -16,14 +16,14 @@ from strobe.build.camera import render_path
 from strobe.build.camera_photos import Photo
 from strobe.build.hints import features_of, set_hints
 from strobe.build.options import CameraOptions
-from strobe.build.sealed import read_sealed, write_sealed
 from strobe.core.builder import DatasetBuilder
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, printable
-from strobe.core.files import sha256_of_file, write_bytes
+from strobe.core.files import sha256_of_file, write_bytes, write_json
 from strobe.core.labels import LabelSpace
 from strobe.core.png import png_bytes
 from strobe.core.ports import Image
+from strobe.core.seals import read_sealed, with_digest
 from strobe.core.tables import Hints
 
 WORK = ".simulate"
@@ -78,7 +78,7 @@ def simulate_clip(job: ClipJob) -> ClipResult:
         if done is not None:
             return ClipResult(job=job, note=done, resumed=True)
         note = _render(job, data, identity) | {"inputs": inputs}
-        write_sealed(note_path, note)
+        write_json(note_path, with_digest(note))
         return ClipResult(job=job, note=note)
     except OSError as error:
         return ClipResult(job=job, problem=f"{printable(job.photo.path)}: {error.strerror or error}")
@@ -125,7 +125,7 @@ def _render(job: ClipJob, data: bytes, identity: str) -> dict[str, Any]:
     return {
         "video_id": identity,
         "size": [int(seen.frames.shape[2]), int(seen.frames.shape[1])],
-        "sha256": [hashlib.sha256(pixels.tobytes()).hexdigest() for pixels in seen.frames],
+        "pixels": [hashlib.sha256(pixels.tobytes()).hexdigest() for pixels in seen.frames],
         "media": media,
         "pict_types": list(seen.pict_types),
         "boxes": [[[*box.xyxy, box.label, box.track] for box in group] for group in seen.boxes],
@@ -199,7 +199,7 @@ def put_together(
                 time_s=(index, camera.fps),
                 pict_type=note["pict_types"][place],
                 size_wh=note["size"],
-                sha256=note["sha256"][place],
+                sha256=note["pixels"][place],
                 media=media,
                 labels=job.photo.labels,
             )

@@ -22,13 +22,13 @@ from strobe.build.hints import FrameFeatures, PairHints, cut_score, features_of,
 from strobe.build.labels import AnchorRow, LabelRow, eligible_frames, overlong_spans
 from strobe.build.options import AnchorOptions, Limits, Store
 from strobe.build.sample import choose_anchors, window_of
-from strobe.build.sealed import read_sealed, write_sealed
 from strobe.build.store import FrameEncoder, pixel_digest
 from strobe.core.codec import decode, encode
 from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, printable
-from strobe.core.files import cannot_write, make_folder, sha256_of_file
+from strobe.core.files import cannot_write, make_folder, sha256_of_file, write_json
 from strobe.core.late import require
 from strobe.core.ports import Progress, Silent
+from strobe.core.seals import read_sealed, with_digest
 from strobe.core.tables import SCENE_CUT
 
 _SCHEMA = 1
@@ -213,7 +213,7 @@ def done_before(job: ExtractJob) -> Fragment | None:
 def _note(job: ExtractJob, fragment: Fragment) -> None:
     """Record that the video is done, after its media are stored."""
     path = job.destination / WORK_FOLDER / f"{job.media_folder}.json"
-    write_sealed(path, {"schema": _SCHEMA, **encode(fragment)})
+    write_json(path, with_digest({"schema": _SCHEMA, **encode(fragment)}))
 
 
 def land(job: ExtractJob, fragment: Fragment, files: Iterable[tuple[str, bytes]]) -> None:

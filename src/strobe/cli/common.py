@@ -35,32 +35,6 @@ def out_option(*, what: str, required: bool = True) -> Callable[[Any], Any]:
     return click.option("-o", "--out", type=folder(exists=False), required=required, help=f"Where to write {what}.")
 
 
-def renamed_option(old: str, new: str, settings: Mapping[str, Any]) -> Callable[[Any], Any]:
-    """Return the option `new` with these click settings. Its `old` name still works for one release, with a warning."""
-    key = f"strobe.renamed.{new}"
-
-    def remember(context: click.Context, _: click.Parameter, value: Any) -> None:
-        if value is not None:
-            click.echo(f"warning: {old} is now called {new}; the old name will be removed", err=True)
-            context.meta[key] = value
-
-    def resolve(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
-        default = context.get_parameter_source(parameter.name or "") is click.core.ParameterSource.DEFAULT
-        return context.meta.get(key, value) if default else value
-
-    def add(function: Any) -> Any:
-        name = f"{new.strip('-')}_before_renaming".replace("-", "_")
-        kept: dict[str, Any] = {
-            "type": settings.get("type"),
-            "hidden": True,
-            "expose_value": False,
-            "callback": remember,
-        }
-        return click.option(new, callback=resolve, **settings)(click.option(old, name, **kept)(function))
-
-    return add
-
-
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON and nothing else.")
 quiet_option = click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
 name_option = click.option("--name", default="", help="The dataset's name. Default: the name of the folder.")
@@ -185,8 +159,6 @@ def click_option(option: Option, *, ranges: bool = True) -> Callable[[Any], Any]
         settings["type"] = kind if limits == (None, None) else of(*limits, min_open=option.above)
     elif not isinstance(kind, type):
         settings["callback"] = lambda _context, _option, text: None if text is None else _parsed(kind, text)
-    if option.renamed:
-        return renamed_option(option.renamed, flag, settings)
     return click.option(flag, option.name, **settings)
 
 
@@ -197,27 +169,7 @@ def _parsed(parse: Callable[[str], _Value], text: str) -> _Value:
         raise click.BadParameter(str(error)) from error
 
 
-class Once(click.Command):
-    """A command that refuses an option given twice, because click would silently drop the first."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments."""
-        given = [] if ctx.resilient_parsing else self.make_parser(ctx).parse_args(list(args))[2]
-        for option in given:
-            is_single = isinstance(option, click.Option) and not option.multiple
-            is_switch = isinstance(option, click.Option) and option.is_flag and not option.secondary_opts
-            if is_single and not is_switch and given.count(option) > 1:
-                raise click.UsageError(f"{option.opts[-1]} was given twice, and only one of them would count", ctx)
-        return super().parse_args(ctx, args)
-
-
-class OnceGroup(click.Group):
-    """A group of such commands."""
-
-    command_class = Once
-
-
-class Grouped(Once):
+class Grouped(click.Command):
     """A command whose help groups its options under titles and lists rarely used ones only with `--help-all`."""
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:

@@ -6,7 +6,6 @@ from pathlib import Path
 import click
 
 from strobe.cli.common import (
-    Once,
     dataset_option,
     folder,
     json_option,
@@ -19,7 +18,7 @@ from strobe.cli.common import (
 from strobe.core.errors import printable
 
 
-@click.command(cls=Once, epilog="Example: strobe compare run/ -m resnet50 -m vit   ·   strobe compare run/ other-run/")
+@click.command(epilog="Example: strobe compare run/ -m resnet50 -m vit   ·   strobe compare run/ other-run/")
 @click.argument("runs", nargs=-1, required=True, type=folder(), metavar="RUN [RUN...]")
 @click.option(
     "-m", "--model", "models", multiple=True, help="Compare only these models, the earlier one first. May be repeated."

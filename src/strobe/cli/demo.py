@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from strobe.cli.common import Once, folder, progress, quiet_option, refuse_option
+from strobe.cli.common import folder, progress, quiet_option, refuse_option
 from strobe.core.errors import printable
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def default_folder(kind: str = "") -> Path:
 
 
 @click.command(
-    cls=Once, epilog="Example: strobe demo   ·   strobe demo --offline -o /tmp/strobe-demo   ·   strobe demo --training"
+    epilog="Example: strobe demo   ·   strobe demo --offline -o /tmp/strobe-demo   ·   strobe demo --training"
 )
 @click.option(
     "-o",

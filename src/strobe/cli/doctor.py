@@ -2,10 +2,10 @@
 
 import click
 
-from strobe.cli.common import Once, json_option
+from strobe.cli.common import json_option
 
 
-@click.command(cls=Once, epilog="Example: strobe doctor --no-speed")
+@click.command(epilog="Example: strobe doctor --no-speed")
 @click.option("--speed/--no-speed", default=True, help="Measure the speed of a small network on every device.")
 @json_option
 def command(speed: bool, as_json: bool) -> None:

@@ -7,7 +7,7 @@ from typing import Any, cast
 import click
 from click.shell_completion import CompletionItem
 
-from strobe.cli.common import Once, dataset_option, folder, json_option, progress, quiet_option, refuse_option, warn_of
+from strobe.cli.common import dataset_option, folder, json_option, progress, quiet_option, refuse_option, warn_of
 from strobe.core.errors import printable
 from strobe.formats.registry import EXPORT_FORMATS
 
@@ -38,7 +38,7 @@ class _Format(click.ParamType):  # type: ignore[type-arg]  # generic from click 
         return value
 
 
-class _Export(Once):
+class _Export(click.Command):
     """The `export` command. Its help lists the formats."""
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -6,16 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from strobe.cli.common import (
-    Once,
-    dataset_option,
-    folder,
-    json_option,
-    print_json,
-    progress,
-    quiet_option,
-    subset_option,
-)
+from strobe.cli.common import dataset_option, folder, json_option, print_json, progress, quiet_option, subset_option
 from strobe.core.errors import printable
 from strobe.core.files import below
 
@@ -46,7 +37,6 @@ def _limit(kind: Literal["max_loss", "min", "max"], flag: str, what: str) -> Cal
 
 
 @click.command(
-    cls=Once,
     epilog="Example: strobe gate run/ --against main-run/ --max-loss acc_pmk=1 --min acc_pmk=50   ·   "
     "strobe gate run/ -m new --baseline old --max-loss map_pmk=2 --fail-on doubt   ·   "
     "strobe gate ladder-run/ -m new --max bg-gap=10 --max anchor-grey=5   ·   "

@@ -5,22 +5,11 @@ from typing import Literal
 
 import click
 
-from strobe.cli.common import (
-    Once,
-    dataset_option,
-    folder,
-    json_option,
-    print_json,
-    progress,
-    quiet_option,
-    subset_option,
-)
+from strobe.cli.common import dataset_option, folder, json_option, print_json, progress, quiet_option, subset_option
 from strobe.core.errors import printable
 
 
-@click.command(
-    cls=Once, epilog="Example: strobe history runs/epoch-*/ -o history/   ·   strobe history run/ -m ckpt1 -m ckpt2"
-)
+@click.command(epilog="Example: strobe history runs/epoch-*/ -o history/   ·   strobe history run/ -m ckpt1 -m ckpt2")
 @click.argument("runs", nargs=-1, required=True, type=folder(), metavar="RUN [RUN...]")
 @click.option("-m", "--model", "models", multiple=True, help="Show only this model of the runs. May be repeated.")
 @click.option(

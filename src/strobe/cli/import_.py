@@ -8,7 +8,6 @@ import click
 from click.shell_completion import CompletionItem
 
 from strobe.cli.common import (
-    Once,
     click_option,
     counted,
     folder,
@@ -102,7 +101,6 @@ def _command(name: str, form: "ImportFormat") -> click.Command:
         run = add(run)
     say = click.command(
         name,
-        cls=Once,
         short_help=IMPORT_FORMATS.line(name),
         help=inspect.cleandoc(form.about),
         epilog=f"Example: strobe import {name} {form.example}",

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import click
 
-from strobe.cli.common import Once, folder, json_option, progress, quiet_option, refuse_option
+from strobe.cli.common import folder, json_option, progress, quiet_option, refuse_option
 from strobe.core.errors import printable
 
 
-@click.command(cls=Once, epilog="Example: strobe inspect data/vid --sheet sheet.png --sets 20")
+@click.command(epilog="Example: strobe inspect data/vid --sheet sheet.png --sets 20")
 @click.argument("dataset", type=folder())
 @click.option("--sheet", "sheet_path", type=click.Path(path_type=Path), help="Write a contact sheet of sets (PNG).")
 @click.option("--sets", "how_many", type=int, default=12, show_default=True, help="Sets on the sheet, spread evenly.")

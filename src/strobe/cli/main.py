@@ -87,13 +87,30 @@ class _LateGroup(click.Group):
             near = difflib.get_close_matches(args[0], COMMANDS, n=2)
             hint = f"; did you mean {' or '.join(near)}?" if near else "; see strobe --help"
             raise click.UsageError(f"no such command {printable(args[0])!r}{hint}")
-        return super().resolve_command(ctx, args)
+        name, command, rest = super().resolve_command(ctx, args)
+        if command is not None and not ctx.resilient_parsing:
+            _refuse_repeated(click.Context(command, ctx, info_name=name), rest)
+        return name, command, rest
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 (click's signature)
         width = max(map(len, COMMANDS))
         for title, commands in GROUPS.items():
             with formatter.section(title):
                 formatter.write_dl([(name.ljust(width), text) for name, (_, text) in commands.items()])
+
+
+def _refuse_repeated(ctx: click.Context, args: list[str]) -> None:
+    """Refuse an option given twice to a command or below it, because click would silently drop the first."""
+    _, rest, given = ctx.command.make_parser(ctx).parse_args(list(args))
+    for option in given:
+        is_single = isinstance(option, click.Option) and not option.multiple
+        is_switch = isinstance(option, click.Option) and option.is_flag and not option.secondary_opts
+        if is_single and not is_switch and given.count(option) > 1:
+            raise click.UsageError(f"{option.opts[-1]} was given twice, and only one of them would count", ctx)
+    if isinstance(ctx.command, click.Group) and rest:
+        name, command, rest = ctx.command.resolve_command(ctx, rest)
+        if command is not None:
+            _refuse_repeated(click.Context(command, ctx, info_name=name), rest)
 
 
 def _print_version(ctx: click.Context, _: click.Parameter, requested: bool) -> None:

@@ -2,10 +2,10 @@
 
 import click
 
-from strobe.cli.common import Once, json_option, warn_of
+from strobe.cli.common import json_option, warn_of
 
 
-@click.command(cls=Once, epilog="Example: strobe models 'timm:*convnext*in1k'")
+@click.command(epilog="Example: strobe models 'timm:*convnext*in1k'")
 @click.argument("pattern", required=False)
 @click.option("--testbed", "show_testbed", is_flag=True, help="List the papers' classifiers under their current names.")
 @json_option

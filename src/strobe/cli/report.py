@@ -5,34 +5,20 @@ from typing import Literal
 
 import click
 
-from strobe.cli.common import (
-    Once,
-    folder,
-    progress,
-    quiet_option,
-    refuse_option,
-    renamed_option,
-    show_option,
-    subset_option,
-)
+from strobe.cli.common import folder, progress, quiet_option, refuse_option, show_option, subset_option
 
 
-@click.command(
-    cls=Once, name="report", epilog="Example: strobe report run/ --gallery 60   ·   strobe report run/ --pdf"
-)
+@click.command(name="report", epilog="Example: strobe report run/ --gallery 60   ·   strobe report run/ --pdf")
 @click.argument("run", type=folder())
 @click.option(
     "--gallery", type=click.IntRange(0), default=36, show_default=True, help="Largest number of sets in the gallery."
 )
-@renamed_option(
-    "--picture-px",
+@click.option(
     "--image-px",
-    {
-        "type": click.IntRange(32, 2000),
-        "default": 400,
-        "show_default": True,
-        "help": "Longest side of an image in pixels.",
-    },
+    type=click.IntRange(32, 2000),
+    default=400,
+    show_default=True,
+    help="Longest side of an image in pixels.",
 )
 @click.option(
     "--max-mb",

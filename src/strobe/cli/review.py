@@ -8,7 +8,6 @@ import click
 
 from strobe.cli.common import (
     Grouped,
-    OnceGroup,
     click_option,
     folder,
     json_option,
@@ -33,7 +32,7 @@ _ask = click.option(
 )
 
 
-@click.group(name="review", cls=OnceGroup, epilog="Example: strobe review serve data/clips")
+@click.group(name="review", epilog="Example: strobe review serve data/clips")
 def command() -> None:
     """Let people decide which frames look the same, what an image shows, and where its object is."""
 

@@ -19,8 +19,8 @@ class Option:
     """An option of a command. `name` is the keyword in Python; the flag is `--name` unless `flag` is given.
 
     `kind` is str, int, float, bool (a switch), Path, a tuple of choices, or a function that parses the text. `several`
-    means that the option may be repeated. `renamed` is an old flag that works for one more release. `least` and `most`
-    limit a number; `above` excludes `least` itself, and `rule` describes the limits in other words.
+    means that the option may be repeated. `least` and `most` limit a number; `above` excludes `least` itself, and
+    `rule` describes the limits in other words.
     """
 
     name: str
@@ -30,7 +30,6 @@ class Option:
     required: bool = False
     several: bool = False
     flag: str = ""
-    renamed: str = ""
     metavar: str | None = None
     envvar: str | None = None
     least: float | None = None

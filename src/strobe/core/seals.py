@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from strobe.core.errors import InvalidFile
+from strobe.core.errors import InvalidFile, StrobeError
 from strobe.core.files import inside, read_json, sha256_of_file, write_json
 from strobe.core.swaps import settle
 
@@ -42,11 +42,20 @@ def without_digest(path: Path, content: Mapping[str, Any], *, hint: str | None =
     return rest
 
 
-def read_digests(folder: Path) -> dict[str, Any] | None:
-    """Return the content of a folder's digests.json, or None without this file."""
+def read_sealed(path: Path) -> dict[str, Any] | None:
+    """Return the content of a JSON file that has a digest, or None if it is missing or damaged."""
+    try:
+        content = read_json(path)
+        return without_digest(path, content) if isinstance(content, dict) and "sha256" in content else None
+    except (StrobeError, RecursionError):
+        return None
+
+
+def read_digests(folder: Path) -> dict[str, Any]:
+    """Return the content of a folder's digests.json; without this file, nothing is listed."""
     path = inside(folder, DIGESTS)
     if not path.is_file():
-        return None
+        return {"files": {}}
     hint = "make the folder again, or remove this file to use the others unchecked"
     content = read_json(path, hint=hint)
     if not isinstance(content, dict) or "sha256" not in content or not isinstance(content.get("files"), dict):
@@ -64,7 +73,7 @@ def check_file(folder: Path, name: str, *, hint: str) -> Path:
     """Return the path of a file of the folder. Raise InvalidFile if it is missing or differs from its digest."""
     path = inside(folder, name)
     for _ in range(_TRIES):
-        known = (read_digests(folder) or {"files": {}})["files"].get(name)
+        known = read_digests(folder)["files"].get(name)
         if known is None or (path.is_file() and sha256_of_file(path) == known):
             return path
         settle(folder)  # another process may be replacing the file and its digest right now
@@ -75,9 +84,8 @@ def check_file(folder: Path, name: str, *, hint: str) -> Path:
 
 def damaged_files(folder: Path) -> list[str]:
     """Return the names of all files of the folder that are missing or differ from their digests."""
-    files = (read_digests(folder) or {"files": {}})["files"]
     damaged = []
-    for name in files:
+    for name in read_digests(folder)["files"]:
         try:
             check_file(folder, name, hint="")
         except InvalidFile:

@@ -4,7 +4,6 @@ import base64
 import html.entities
 import re
 import threading
-from collections import defaultdict
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -52,15 +51,6 @@ def hidden_in(value: Any) -> Any:
     return type(value)(hidden_in(inner) for inner in value)
 
 
-@cache
-def _entities() -> dict[str, list[str]]:
-    """Return the names of each character in HTML."""
-    names = defaultdict(list)
-    for name, character in html.entities.html5.items():
-        names[character].append(re.escape(name.rstrip(";")))
-    return names
-
-
 def _pattern(secret: str) -> re.Pattern[str]:
     """Return what matches the secret in every form. The repetitions are bounded, so that no text takes long."""
     forms = [_BETWEEN.join(map(_character, secret)), _hex(secret.encode().hex())]
@@ -68,12 +58,14 @@ def _pattern(secret: str) -> re.Pattern[str]:
     return re.compile("|".join(forms))
 
 
+@cache
 def _character(one: str) -> str:
     """Return what matches a character of a secret."""
     code = ord(one)
     pair = _hex(f"{code:02x}")
     backslash = r"(?:\\|%(?:25){0,3}5[cC]|&(?:amp;){0,3}(?:#0{0,4}92|#[xX]0{0,4}5[cC]|bsol);?){1,8}"
-    names = "|".join([f"#0{{0,6}}{code}", f"#[xX]0{{0,6}}{pair}", *_entities()[one]])
+    named = [re.escape(name.rstrip(";")) for name, shown in html.entities.html5.items() if shown == one]
+    names = "|".join([f"#0{{0,6}}{code}", f"#[xX]0{{0,6}}{pair}", *named])
     plain = f"(?:{re.escape(one)}|%(?:25){{0,3}}(?:[uU]00)?{pair}|={pair}|&(?:amp;){{0,3}}(?:{names});?)"
     escaped = f"[uU]0{{0,6}}{pair}|[uU]\\{{0{{0,6}}{pair}\\}}|[xX]{pair}|0?{code:o}|{plain}"
     return f"(?:{plain}|{backslash}(?:{escaped}))"

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 from strobe.core.errors import InvalidFile, StrobeError, expect, in_file, printable
 from strobe.core.files import inside, json_of, replacing
 from strobe.core.ladders import LadderPicture
+from strobe.core.parquet import read_bounded
 from strobe.core.swaps import settle
-from strobe.store.tables import read_parquet
 
 LADDER_FILE = "ladder.parquet"
 
@@ -56,7 +56,7 @@ def read_ladder(folder: Path) -> tuple[LadderPicture, ...] | None:
     path = inside(folder, LADDER_FILE)
     if not path.is_file():
         return None
-    table, names = read_parquet(path, _SCHEMA.names)
+    table, names = read_bounded(path, _SCHEMA.names)
     if missing := [name for name in _SCHEMA.names if name not in names]:
         raise InvalidFile(path, f"the column {printable(missing[0])} is missing", hint="make the ladder again")
     try:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.files import json_of, read_json, reading
-from strobe.core.parquet import numbers_of
+from strobe.core.parquet import numbers_of, read_bounded
 
 BoxFormat = Literal["auto", "xyxy", "xywh", "cxcywh"]
 """Corners, corner and size, or centre and size. `auto` assumes the file format's convention and checks it."""
@@ -124,9 +124,7 @@ def _read_csv(path: Path) -> RawPredictions:
 
 
 def _read_parquet(path: Path) -> RawPredictions:
-    from strobe.store.tables import read_parquet
-
-    table, names = read_parquet(path, ("frame", "frame_id", "scores", "label"))
+    table, names = read_bounded(path, ("frame", "frame_id", "scores", "label"))
     key = next((name for name in ("frame", "frame_id") if name in names), None)
     value = next((name for name in ("scores", "label") if name in names), None)
     if key is None or value is None:
@@ -277,10 +275,8 @@ def _problem(row: Any, error: Exception) -> str:
 def _read_box_parquet(path: Path) -> RawDetections:
     import pyarrow as pa
 
-    from strobe.store.tables import read_parquet
-
     corners = ("xyxy", "x0", "y0", "x1", "y1")
-    table, names = read_parquet(path, ("frame", "frame_id", "image_id", "label", "score", *corners))
+    table, names = read_bounded(path, ("frame", "frame_id", "image_id", "label", "score", *corners))
     declared = (table.schema.metadata or {}).get(b"space", b"").decode() or None
     key = next((name for name in ("frame", "frame_id", "image_id") if name in names), None)
     if key is None or "label" not in names or "score" not in names:

@@ -23,9 +23,7 @@ FormatOption = Option
 LABEL_SPACE = FormatOption(name="label_space", help="A shipped label space that has the classes, e.g. imagenet-vid.")
 K = FormatOption(name="k", kind=int, default=10, help="Frames before and after the anchor.")
 SEED = FormatOption(name="seed", kind=int, default=0, least=0, help="Seed of all random choices.")
-MAX_IMAGES = FormatOption(
-    name="max_images", kind=int, renamed="--pictures", help="Largest number of images, chosen by --seed."
-)
+MAX_IMAGES = FormatOption(name="max_images", kind=int, help="Largest number of images, chosen by --seed.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

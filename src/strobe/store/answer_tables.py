@@ -141,11 +141,28 @@ def damaged_columns(path: Path | Callable[[], Path], *, hint: str) -> Iterator[N
         raise InvalidFile(at, f"its columns are damaged ({printable(error, limit=80)})", hint=hint) from error
 
 
+def said_of(metadata: Mapping[bytes, bytes] | None) -> dict[str, str]:
+    """Return what strobe wrote into a file's metadata."""
+    own = {key.decode(): value.decode() for key, value in (metadata or {}).items() if key.startswith(b"strobe.")}
+    return {key.removeprefix("strobe."): value for key, value in own.items()}
+
+
 def write_columns(path: Path, columns: Columns, said: Mapping[str, str]) -> None:
     """Write the columns as a Parquet file with this metadata, atomically."""
     content = parquet_of(columns, said)
     with replacing(path) as temporary:
         temporary.write_bytes(content)
+
+
+def write_named(path: Path, columns: Columns, said: Mapping[str, str]) -> Path:
+    """Write the same under a name with the digest, replacing the file at `path`, atomically. Return the new path."""
+    content = parquet_of(columns, said)
+    named = with_digest_in_name(path, hashlib.sha256(content).hexdigest())
+    with replacing(named) as temporary:
+        temporary.write_bytes(content)
+        if path != named:
+            path.unlink(missing_ok=True)  # remove the old shard first, because a frame in two shards is an error
+    return named
 
 
 def digest_in_name(path: Path) -> str | None:

@@ -12,7 +12,7 @@ from strobe.core.errors import InvalidFile
 from strobe.core.files import matching, sha256_of_file
 from strobe.core.parquet import arrow_of, read_footer
 from strobe.core.tasks import Task
-from strobe.store.answer_tables import BROUGHT, AnswerShape, TablePart, read_columns, write_columns
+from strobe.store.answer_tables import BROUGHT, AnswerShape, TablePart, read_columns, said_of, write_columns
 from strobe.store.frame_names import FrameNames
 from strobe.store.shards import plain_name
 
@@ -45,11 +45,7 @@ def brought_files(run: Path) -> dict[str, tuple[Path, dict[str, str]]]:
     out = {}
     for path in matching(run, f"{_FOLDER}/*.parquet"):
         try:
-            facts = {
-                key.decode().removeprefix("strobe."): value.decode()
-                for key, value in read_footer(path, hint=_AGAIN).metadata.items()
-                if key.startswith(b"strobe.")
-            }
+            facts = said_of(read_footer(path, hint=_AGAIN).metadata)
             Task(facts.get("task", Task.CLASSIFICATION))
             out[facts["model"]] = path, facts
         except (OSError, KeyError, ValueError) as error:

@@ -208,8 +208,7 @@ def content(folder: Path) -> tuple[str, str]:
 def identity(folder: Path) -> str:
     """Return a digest of what dataset.json says about the tables that never change. No table is read."""
     info, files, _, _ = read_info(folder)
-    fixed = {name: digest for name, digest in files.items() if name.removesuffix(".parquet") not in GROWING}
-    return digest_of_json({**fixed, "classes": info.label_space.digest})
+    return digest_of_json({**files, "classes": info.label_space.digest})
 
 
 def read(folder: Path, *, people: bool = True) -> Dataset:
@@ -220,7 +219,7 @@ def read(folder: Path, *, people: bool = True) -> Dataset:
     settle(folder)
     info, files, schema, digests = read_info(folder)
     tables = TableFolder(folder)
-    for name in sorted((read_digests(folder) or {"files": {}})["files"]) if people else ():
+    for name in sorted(read_digests(folder)["files"]) if people else ():
         check_file(folder, name, hint=f"copy it again, or remove {DIGESTS} to use the answers as they are")
     if digests is not None and _is_whole(tables, files, schema):
         with in_file(folder):
@@ -351,7 +350,7 @@ def _appended(folder: Path, dataset: Dataset, table: str, key: str, records: Ite
     with swapping(folder) as staged:
         path = staged.root / f"{table}.parquet"
         _write_table(path, columns_of(changed)[table], schemas(dataset.schema)[table].arrow)
-        _write_digests(staged, (read_digests(folder) or {"files": {}})["files"])
+        _write_digests(staged, read_digests(folder)["files"])
     return changed
 
 

@@ -1,6 +1,5 @@
 """The frames of a dataset by their ids in stored answers, and the record of a run's frames (`frames/`)."""
 
-import hashlib
 import json
 from collections.abc import Mapping
 from functools import cached_property
@@ -12,11 +11,11 @@ import pyarrow as pa
 from strobe.core.arrays import blocks
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
-from strobe.core.files import matching, write_bytes
+from strobe.core.files import matching
 from strobe.core.parquet import arrow_of
 from strobe.core.records import frame_id
 from strobe.core.tables import recipe_of
-from strobe.store.answer_tables import Rows, digest_in_name, parquet_of, read_columns, with_digest_in_name
+from strobe.store.answer_tables import Rows, digest_in_name, read_columns, write_named
 
 FRAMES = "frames"
 _PIXEL_DIGITS = 16
@@ -113,6 +112,4 @@ def keep_frames(folder: Path, dataset: Dataset, *, run: Path) -> None:
             name: pa.chunked_array(part, pa.string())
             for name, part in zip(("frame_id", "pixels"), zip(*parts, strict=True), strict=True)
         }
-        content = parquet_of(columns, {"schema": "1"})
-        path = folder / FRAMES / f"{digest}.parquet"
-        write_bytes(with_digest_in_name(path, hashlib.sha256(content).hexdigest()), content)
+        write_named(folder / FRAMES / f"{digest}.parquet", columns, {"schema": "1"})

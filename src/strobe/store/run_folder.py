@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from fnmatch import fnmatch
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -445,23 +444,19 @@ class Run:
 
     def is_current(self) -> bool:
         """Return whether the results were computed from exactly the predictions that the run now has."""
-        digests = read_digests(self.path)
-        if digests is None or not (self.path / "results.json").is_file():
-            return False
-        return bool(digests.get("predictions") == self.held())
+        return (self.path / "results.json").is_file() and read_digests(self.path).get("predictions") == self.held()
 
-    def seal(self, written: Path, *, keep: Sequence[str] = (), predictions: Mapping[str, str] | None = None) -> None:
-        """Write digests.json into `written`, with the digests of the results, tables and figures in that folder.
+    def seal(self, stage: Path | None = None) -> None:
+        """Write the digests of the results, tables and figures in `stage`, computed from the present predictions.
 
-        Files that match a pattern in `keep` keep their digests. `predictions` are those that the results were computed
-        from, if the results are new.
+        Without `stage`, a report was written into the run: what `score` wrote keeps its digests.
         """
-        before = (read_digests(self.path) if keep else None) or {"files": {}}
-        kept = {name: digest for name, digest in before["files"].items() if any(fnmatch(name, one) for one in keep)}
-        files = {path.relative_to(written).as_posix(): path for one in SEALED for path in matching(written, one)}
-        held = before.get("predictions", {}) if predictions is None else predictions
-        new = [path for name, path in files.items() if not any(fnmatch(name, one) for one in keep)]
-        write_digests(written, new, keep=kept, more={"predictions": held})
+        place, known = stage or self.path, {"files": {}} if stage else read_digests(self.path)
+        kept = {name: one for name, one in known["files"].items() if name == "results.json" or "/sets." in name}
+        files = [path for one in SEALED for path in matching(place, one)]
+        new = [path for path in files if path.relative_to(place).as_posix() not in kept]
+        held = self.held(stage) if stage else known.get("predictions", {})
+        write_digests(place, new, keep=kept, more={"predictions": held})
 
     # -- writing -------------------------------------------------------------------------------------------------
 
@@ -490,6 +485,6 @@ class Run:
                 stage = staged.root
                 yield stage
                 if (stage / "results.json").is_file():
-                    self.seal(stage, predictions=self.held(stage))
+                    self.seal(stage)
         except CannotWrite as error:  # report the final path instead of the path in the staging folder
             raise CannotWrite(str(error).replace(str(stage), str(self.path))) from error

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from strobe.core.answers import Answers
 from strobe.core.errors import InvalidFile, StrobeError, printable
-from strobe.core.files import inside, matching, read_json, replacing, sha256_of_file, write_json
+from strobe.core.files import inside, matching, read_json, sha256_of_file, write_json
 from strobe.core.parquet import numbers_of, read_footer
 from strobe.core.remote import Usage
 from strobe.core.seals import with_digest, without_digest
@@ -44,9 +44,10 @@ from strobe.store.answer_tables import (
     TablePart,
     damaged_columns,
     digest_in_name,
-    parquet_of,
     read_columns,
+    said_of,
     with_digest_in_name,
+    write_named,
 )
 from strobe.store.frame_names import FrameNames
 from strobe.store.journal import SUFFIX, Journal, JournalContent, damaged_lines, read_journal, spent_of, spent_text
@@ -276,21 +277,24 @@ class ModelShards:
         if not len(remaining):
             path.unlink()
             return remaining
-        said = {
-            key.decode().removeprefix("strobe."): value.decode() for key, value in remaining.schema.metadata.items()
-        }
-        _put(path, dict(zip(remaining.column_names, remaining.columns, strict=True)), said)
+        columns = dict(zip(remaining.column_names, remaining.columns, strict=True))
+        write_named(path, columns, said_of(remaining.schema.metadata))
         return remaining
 
     def write(self, rows: Rows, answers: Answers, *, device: str = "") -> Path:
         """Add a shard with the answers to these frames (ascending), atomically. It records the `device`."""
-        if answers.reasons:
-            self._frames.check_dataset()
-        ids = {"frame_id": pa.array(self._frames.ids(rows), pa.string())}
-        held = SHARDS[self.task].columns(answers, np.arange(len(rows)))
         path = self.folder / f"{self.key}-{int(rows[0]):08d}-{int(rows[-1]):08d}.parquet"
+        return write_named(path, *self._content(rows, answers, device))
+
+    def _content(self, rows: Rows, answers: Answers | None, device: str) -> tuple[Columns, dict[str, str]]:
+        """Return the columns and the metadata of a shard with these answers."""
+        columns: Columns = {"frame_id": pa.array([] if answers is None else self._frames.ids(rows), pa.string())}
+        if answers is not None:
+            if answers.reasons:
+                self._frames.check_dataset()
+            columns |= SHARDS[self.task].columns(answers, np.arange(len(rows)))
         on = {"device": device} if device else {}
-        return _put(path, ids | held, {"key": self.key, "schema": str(SCHEMA), **self._said, **on})
+        return columns, {"key": self.key, "schema": str(SCHEMA), **self._said, **on}
 
     def append(self, rows: Rows, answers: Answers | None, used: Usage, *, device: str = "") -> None:
         """Add the answers to these frames to the journal, with what their requests used. They survive a kill.
@@ -299,13 +303,7 @@ class ModelShards:
         """
         if self._journal is None:
             self._journal = Journal(inside(self.folder, f"{self.key}{SUFFIX}"))
-        on = {"device": device} if device else {}
-        held: Columns = {"frame_id": pa.array([] if answers is None else self._frames.ids(rows), pa.string())}
-        if answers is not None:
-            if answers.reasons:
-                self._frames.check_dataset()
-            held |= SHARDS[self.task].columns(answers, np.arange(len(rows)))
-        self._journal.add(held, {"key": self.key, "schema": str(SCHEMA), **self._said, **on}, used)
+        self._journal.add(*self._content(rows, answers, device), used)
         if self._journal.n_rows >= _FOLD_ROWS:
             self.fold()
 
@@ -347,10 +345,10 @@ class ModelShards:
         places = self._frames.places(table, digest)
         order = np.argsort(places, kind="stable")
         table, places = table.take(order), np.maximum(places[order], 0)
-        said = {name.decode().removeprefix("strobe."): text.decode() for name, text in table.schema.metadata.items()}
+        said = said_of(table.schema.metadata) | {"spent": spent_text(content.used)}
         columns = dict(zip(table.column_names, table.columns, strict=True))
         path = self.folder / f"{key}-{int(places[0]):08d}-{int(places[-1]):08d}.parquet"
-        _put(path, columns, said | {"spent": spent_text(content.used)})
+        write_named(path, columns, said)
 
     def spent(self) -> Usage:
         """Return what the requests for the stored answers used."""
@@ -400,14 +398,3 @@ def _reasons(table: pa.Table, places: Rows) -> dict[int, str]:
         return {}
     reasons = zip(places.tolist(), table.column("error").to_pylist(), strict=True)
     return {place: why for place, why in reasons if place >= 0 and why is not None}
-
-
-def _put(path: Path, columns: Columns, said: Mapping[str, str]) -> Path:
-    """Write a shard under its name with the digest, replacing the shard at `path`, atomically."""
-    content = parquet_of(columns, said)
-    named = with_digest_in_name(path, hashlib.sha256(content).hexdigest())
-    with replacing(named) as temporary:
-        temporary.write_bytes(content)
-        if path != named:
-            path.unlink(missing_ok=True)  # remove the old shard first, because a frame in two shards is an error
-    return named

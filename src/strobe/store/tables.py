@@ -1,7 +1,7 @@
 """Parquet tables with a declared schema: read into numpy columns, with one error line per broken rule, and written."""
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
@@ -128,14 +128,6 @@ def schemas(number: int) -> dict[str, TableSchema]:
     return _SECOND if number > 1 else _FIRST
 
 
-def read_parquet(path: Path, columns: Collection[str]) -> tuple[pa.Table, list[str]]:
-    """Return the requested columns that the file has, and the names of all its columns.
-
-    A file that would decompress to implausibly many bytes for its size is refused (`strobe.core.parquet`).
-    """
-    return read_bounded(path, columns)
-
-
 def read_table(path: Path, schema: TableSchema) -> dict[str, Column]:
     """Return the declared columns as numpy arrays (text as objects), with nulls replaced."""
     if not path.exists():  # a column is read when it is first used
@@ -154,10 +146,7 @@ def read_table(path: Path, schema: TableSchema) -> dict[str, Column]:
             column = column.cast(declared.type)
         except pa.ArrowException as error:
             raise InvalidFile(path, f"the column {declared.name} is {column.type}, expected {declared.type}") from error
-        try:
-            out[declared.name] = _to_numpy(path, declared, column, schema.nulls)
-        except UnicodeDecodeError as error:
-            raise InvalidFile(path, f"the column {declared.name} is not UTF-8 text", hint="is it damaged?") from error
+        out[declared.name] = _to_numpy(path, declared, column, schema.nulls)
     return out
 
 

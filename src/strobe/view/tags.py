@@ -61,23 +61,19 @@ def read_tags(folder: Path) -> list[TagRow]:
     out = []
     lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
     for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            out.append(TagRow(**json_of(line)))
-        except (ValueError, TypeError, InvalidValue) as error:
-            if number == len(lines):  # a process was killed while it wrote this line
-                break
-            raise InvalidFile(path, "not a row of tags", where=f"line {number}", hint="remove the line") from error
+        row = _row(line)
+        if row is not None:
+            out.append(row)
+        elif line.strip() and number < len(lines):  # else a process was killed while it wrote the last line
+            raise InvalidFile(path, "not a row of tags", where=f"line {number}", hint="remove the line")
     return out
 
 
-def _is_row(line: str) -> bool:
+def _row(line: str) -> TagRow | None:
     try:
-        TagRow(**json_of(line))
+        return TagRow(**json_of(line))
     except (ValueError, TypeError, InvalidValue):
-        return False
-    return True
+        return None
 
 
 def add_rows(
@@ -107,7 +103,7 @@ def add_rows(
                 file.seek(0)
                 held = file.read()
                 whole = held.rfind(b"\n") + 1
-                if _is_row(held[whole:].decode(errors="replace")):  # an editor left out the end of the last line
+                if _row(held[whole:].decode(errors="replace")):  # an editor left out the end of the last line
                     content = "\n" + content
                 elif whole < len(held):  # a killed process left a part of a line, which was never confirmed
                     file.truncate(whole)

@@ -63,16 +63,12 @@ def demo_background(
     """
     require("onnxruntime", what="strobe demo --background", extra="demo")
     make_folder(out)
+    pictures, dataset, run = (inside(out, name) for name in ("pictures", "dataset", "run"))
     load = LoadOptions(device=device, offline=offline)
     wanted = SyntheticOptions(world=WORLD, videos=images, seed=_SEED, name="strobe-demo-background", masks=True)
-    synthesize(inside(out, "pictures"), wanted, progress=progress)
-    vary_background(
-        inside(out, "pictures"),
-        inside(out, "dataset"),
-        VaryBackgroundOptions(name="strobe-demo-background"),
-        progress=progress,
-    )
-    world = _asked(inside(out, "dataset"), MODELS, inside(out, "run"), load, progress)
+    synthesize(pictures, wanted, progress=progress)
+    vary_background(pictures, dataset, VaryBackgroundOptions(name="strobe-demo-background"), progress=progress)
+    world = _asked(dataset, MODELS, run, load, progress)
     if not photos:
         return BackgroundDemo(world=world, photos=None, why="they were not requested")
     try:

@@ -73,19 +73,12 @@ def demo_autoencoder(
     """
     require("torch", what="strobe demo --autoencoder", extra="models")
     make_folder(out)
+    dataset, source = inside(out, "dataset"), inside(out, "photos")
     load, name = LoadOptions(device=device), "strobe-demo-autoencoder"
     rendered = SyntheticOptions(world=PHOTO_WORLD, videos=photos, seed=_SEED, name="strobe-demo-photos")
-    synthesize(inside(out, "photos"), rendered, progress=progress)
+    synthesize(source, rendered, progress=progress)
     wanted = VaryGeneratorOptions(images=images, steps=steps, granularity=granularity, name=name)
-    vary_generator(
-        inside(out, "dataset"),
-        AUTOENCODER,
-        WORLD_TARGETS,
-        wanted,
-        photos=inside(out, "photos"),
-        load=load,
-        progress=progress,
-    )
+    vary_generator(dataset, AUTOENCODER, WORLD_TARGETS, wanted, photos=source, load=load, progress=progress)
     return _evaluated(out, [*WORLD_TARGETS, f"{JUDGE}=strobe-world-judge"], load, progress)
 
 

@@ -85,8 +85,8 @@ def _write(place: Run, request: ReportOptions, progress: Progress, opened: Opene
     options = replace(request.options, raw_names={**raw, **request.options.raw_names}, show=show, change=change)
     source = _source(opened.dataset, progress)
     page = write_report(run, results, dataset, answers, source, options, progress, all_sets=opened.dataset)
-    if read_digests(run) is not None:
-        place.seal(run, keep=("results.json", "tables/sets.*"))
+    if read_digests(run)["files"]:
+        place.seal()
         if damaged := damaged_files(run):
             progress.note(f"{counted(len(damaged), 'file')} of {printable(run)} damaged, first {damaged[0]}; {AGAIN}")
     return page

@@ -1,28 +1,25 @@
 """`strobe train autoencoder`: train an autoencoder of images like a dataset's, with a sheet of reconstructions."""
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from strobe.core.errors import StrobeError, printable
-from strobe.core.files import write_bytes, write_text
+from strobe.core.dataset import Dataset
+from strobe.core.files import write_bytes
 from strobe.core.png import png_bytes
 from strobe.core.ports import Progress
-from strobe.core.quoting import safe_markdown
 from strobe.models.strobe_net import plan_of
 from strobe.train.recipe import Recipe
 from strobe.workflows.options import TrainOptions
-from strobe.workflows.train_card import CARD, CURVES, WEIGHTS, draw_curves, how_made, trained_on, versions_of
-from strobe.workflows.train_gan import sample_sheet
-from strobe.workflows.train_job import Material, Trained, TrainingJob, in_training
+from strobe.workflows.train_gan import NetTraining, sample_sheet
+from strobe.workflows.train_job import Material, Trained, in_training
 
 if TYPE_CHECKING:
     from strobe.generator.auto_net import AutoFacts
     from strobe.train.autoencoder import AutoencoderTrainer
-    from strobe.train.folder import Point, TrainFolder
     from strobe.train.pixels import Pixels
     from strobe.train.sets import HeldOut
     from strobe.train.split import Split
@@ -45,8 +42,6 @@ def train_autoencoder(
 ) -> Trained:
     """Train an autoencoder by a recipe. Calling it again resumes, or returns the finished training."""
     with in_training(options, progress) as (say, processes, device):
-        if processes.count > 1:
-            raise StrobeError(f"{printable(model)}: it is too small for several processes; train it in one process")
         return _AutoencoderTraining(recipe, material, held_out, model, out, options, say, processes, device).run()
 
 
@@ -82,43 +77,16 @@ class _AutoencoderMeasure:
 
 
 @dataclass(frozen=True, slots=True)
-class _AutoencoderTraining(TrainingJob):
+class _AutoencoderTraining(NetTraining):
     """One training of an autoencoder."""
 
-    material: Material
-
-    def run(self) -> Trained:
-        """Run the training: split the data, make the network, prepare pixels, run the steps, write the files."""
-        dataset, net = self.material.dataset, self._net()
-        split = self.sides_without_labels(dataset)
-        facts = {
-            "model": net.kind,
-            "network": asdict(net),
-            "recipe": self.recipe.settings(),
-            "seed": self.options.seed,
-            **self.data_facts(dataset, split),
-            "preprocessing": plan_of(net.side).to_json(),
-            "precision": self.precision,
-        }
-        with self.opened(facts) as (folder, was_there):
-            if was_there:
-                history = folder.history()
-            else:
-                trainer, measured = self._trainer(net, split)
-                history = self.steps(folder, split.files(dataset), trainer, measured)
-                self._finish(folder, history, trainer, measured, net, split)
-        return self.trained(f"{self.model}@{self.weights}", 0, history, was_there=was_there)
-
-    def _net(self) -> "AutoFacts":
+    def _net(self, name: str) -> "AutoFacts":
         from strobe.generator.auto_net import auto_facts_named
 
-        name, at, _ = self.model.partition("@")
-        if at:
-            raise StrobeError(
-                f"{printable(self.model)}: an autoencoder is trained from scratch; remove @ and the weights after it"
-            )
-        net = auto_facts_named(name)
-        return replace(net, side=self.options.image_size or net.side)
+        return auto_facts_named(name)
+
+    def _split(self, dataset: Dataset) -> "Split":
+        return self.sides_without_labels(dataset)
 
     def _trainer(self, net: "AutoFacts", split: "Split") -> "tuple[AutoencoderTrainer, _AutoencoderMeasure]":
         import torch
@@ -138,54 +106,17 @@ class _AutoencoderTraining(TrainingJob):
         )
         return trainer, _AutoencoderMeasure(held, shown, self.out)
 
-    def _finish(
-        self,
-        folder: "TrainFolder",
-        history: "Sequence[Point]",
-        trainer: "AutoencoderTrainer",
-        measured: _AutoencoderMeasure,
-        net: "AutoFacts",
-        split: "Split",
-    ) -> None:
+    def _write(self, path: Path, trainer: "AutoencoderTrainer", told: Mapping[str, Any]) -> None:
         from strobe.generator.weights import write_autoencoder
 
-        versions = versions_of(self.device)
-        facts = {"name": folder.name, "facts": folder.facts, "versions": versions}
-        with folder.finishing(history, {"versions": versions}) as staged:
-            write_autoencoder(staged.root / WEIGHTS, trainer.result, training=facts)
-            title = f"{self.recipe.name}: {net.kind}"
-            has_curves = draw_curves(staged.root / CURVES, history, names=measured.names, title=title)
-            write_text(staged.root / "recipe.toml", self.recipe.to_toml())
-            card = self._card(folder, history, net, split, versions, trainer.steps, has_curves=has_curves)
-            write_text(staged.root / CARD, card)
+        write_autoencoder(path, trainer.result, training=told)
 
-    def _card(
-        self,
-        folder: "TrainFolder",
-        history: "Sequence[Point]",
-        net: "AutoFacts",
-        split: "Split",
-        versions: dict[str, str],
-        steps: int,
-        *,
-        has_curves: bool,
-    ) -> str:
-        last, size = history[-1], int(np.prod(net.latent_shape))
-        stopped = "" if last.step == steps else f" (of {steps}; ended by --minutes {self.options.minutes:g})"
-        held = "a part of the same dataset" if self.held_out is None else safe_markdown(self.held_out.dataset.name)
-        lines = [
-            f"# {net.kind}, trained by the recipe {safe_markdown(self.recipe.name)}",
-            "",
-            f"An autoencoder of {net.side}×{net.side} images with latents of {size:,} numbers. "
-            f"{safe_markdown(self.recipe.about)} Use it as `{net.kind}@{printable(folder.path / WEIGHTS)}`.",
+    def _about(self, net: "AutoFacts", use: str, figures: Sequence[float], held: str) -> list[str]:
+        size = int(np.prod(net.latent_shape))
+        return [
+            f"An autoencoder of {net.side}×{net.side} images with latents of {size:,} numbers. {use}",
             "",
             f"![Held-out images, and their reconstructions below]({SHEET})",
             "",
-            f"Reconstructions explain {last.figures[0]:.1%} of the variance of held-out images ({held}).",
-            "",
-            *([f"![Loss and variance explained over the epochs]({CURVES})", ""] if has_curves else []),
-            "## Training",
-            f"- trained on {trained_on(self.material.dataset, len(split.training))}",
-            *how_made(net.steps, folder, last, stopped, versions, self.recipe),
+            f"Reconstructions explain {figures[0]:.1%} of the variance of held-out images ({held}).",
         ]
-        return "\n".join(lines)

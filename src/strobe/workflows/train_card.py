@@ -195,10 +195,6 @@ def _card(
     return "\n".join(lines)
 
 
-def _end(note: str) -> str:
-    return "" if note.endswith("?") else "."
-
-
 def _held(folder: Path, about: About) -> str:
     if not about.is_part:
         return f"{safe_markdown(about.held_out.name)}, a separate dataset, digest `{about.held_out.digest()[:16]}`"

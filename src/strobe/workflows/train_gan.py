@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.files import write_bytes, write_text
 from strobe.core.labels import LabelSpace
@@ -21,6 +22,7 @@ from strobe.workflows.train_card import CARD, CURVES, WEIGHTS, draw_curves, how_
 from strobe.workflows.train_job import Material, Trained, TrainingJob, in_training
 
 if TYPE_CHECKING:
+    from strobe.generator.auto_net import AutoFacts
     from strobe.generator.networks import NetFacts
     from strobe.train.folder import Point, TrainFolder
     from strobe.train.gan import GanTrainer
@@ -48,8 +50,6 @@ def train_gan(
 ) -> Trained:
     """Train a generator by a recipe. Calling it again resumes, or returns the finished training."""
     with in_training(options, progress) as (say, processes, device):
-        if processes.count > 1:
-            raise StrobeError(f"{printable(model)}: it is too small for several processes; train it in one process")
         return _GanTraining(recipe, material, held_out, model, out, options, say, processes, device).run()
 
 
@@ -120,16 +120,31 @@ def sample_sheet(images: NDArray[np.float32], n_classes: int) -> NDArray[np.uint
 
 
 @dataclass(frozen=True, slots=True)
-class _GanTraining(TrainingJob):
-    """One training of a generator."""
+class NetTraining(TrainingJob):
+    """One training of a generator or an autoencoder, in one process."""
 
     material: Material
 
     def run(self) -> Trained:
         """Run the training: split the data, make the networks, prepare pixels, run the steps, write the files."""
-        dataset, net = self.material.dataset, self._net()
-        split = self.sides(dataset, multi_label=False)
-        with self.opened(self._facts(net, split)) as (folder, was_there):
+        name, at, _ = self.model.partition("@")
+        if at:
+            raise StrobeError(f"{printable(self.model)}: it is trained from scratch; remove @ and the weights after it")
+        if self.processes.count > 1:
+            raise StrobeError(f"{printable(name)}: it is too small for several processes; train it in one process")
+        dataset, net = self.material.dataset, self._net(name)
+        net = replace(net, side=self.options.image_size or net.side)
+        split = self._split(dataset)
+        facts = {
+            "model": net.kind,
+            "network": asdict(net),
+            "recipe": self.recipe.settings(),
+            "seed": self.options.seed,
+            **self.data_facts(dataset, split),
+            "preprocessing": plan_of(net.side).to_json(),
+            "precision": self.precision,
+        }
+        with self.opened(facts) as (folder, was_there):
             if was_there:
                 history = folder.history()
             else:
@@ -138,32 +153,75 @@ class _GanTraining(TrainingJob):
                 self._finish(folder, history, trainer, measured, net, split)
         return self.trained(f"{self.model}@{self.weights}", 0, history, was_there=was_there)
 
+    def _net(self, name: str) -> "NetFacts | AutoFacts":
+        raise NotImplementedError
+
+    def _split(self, dataset: Dataset) -> "Split":
+        raise NotImplementedError
+
+    def _trainer(self, net: Any, split: "Split") -> tuple[Any, Any]:
+        raise NotImplementedError
+
+    def _write(self, path: Path, trainer: Any, told: Mapping[str, Any]) -> None:
+        raise NotImplementedError
+
+    def _about(self, net: Any, use: str, figures: Sequence[float], held: str) -> list[str]:
+        """Return the lines of the card on the network and its figures. `use` says how it is used."""
+        raise NotImplementedError
+
+    def _classes(self) -> list[str]:
+        """Return a line of the card on the classes, if there are classes."""
+        return []
+
+    def _finish(
+        self,
+        folder: "TrainFolder",
+        history: "Sequence[Point]",
+        trainer: Any,
+        measured: Any,
+        net: "NetFacts | AutoFacts",
+        split: "Split",
+    ) -> None:
+        versions, last = versions_of(self.device), history[-1]
+        told = {"name": folder.name, "facts": folder.facts, "versions": versions}
+        steps = trainer.steps
+        stopped = "" if last.step == steps else f" (of {steps}; ended by --minutes {self.options.minutes:g})"
+        held = "a part of the same dataset" if self.held_out is None else safe_markdown(self.held_out.dataset.name)
+        use = f"{safe_markdown(self.recipe.about)} Use it as `{net.kind}@{printable(folder.path / WEIGHTS)}`."
+        with folder.finishing(history, {"versions": versions}) as staged:
+            self._write(staged.root / WEIGHTS, trainer, told)
+            title = f"{self.recipe.name}: {net.kind}"
+            has_curves = draw_curves(staged.root / CURVES, history, names=measured.names, title=title)
+            write_text(staged.root / "recipe.toml", self.recipe.to_toml())
+            lines = [
+                f"# {net.kind}, trained by the recipe {safe_markdown(self.recipe.name)}",
+                "",
+                *self._about(net, use, last.figures, held),
+                "",
+                *([f"![Loss and held-out figures over the epochs]({CURVES})", ""] if has_curves else []),
+                "## Training",
+                f"- trained on {trained_on(self.material.dataset, len(split.training))}",
+                *self._classes(),
+                *how_made(net.steps, folder, last, stopped, versions, self.recipe),
+            ]
+            write_text(staged.root / CARD, "\n".join(lines))
+
+
+@dataclass(frozen=True, slots=True)
+class _GanTraining(NetTraining):
+    """One training of a generator."""
+
     @property
     def _space(self) -> LabelSpace:
         return self.material.dataset.info.label_space
 
-    def _net(self) -> "NetFacts":
+    def _net(self, name: str) -> "NetFacts":
         from strobe.generator.networks import facts_named
 
-        name, at, _ = self.model.partition("@")
-        if at:
-            raise StrobeError(
-                f"{printable(self.model)}: a generator is trained from scratch; remove @ and the weights after it"
-            )
-        net = facts_named(name)
-        return replace(net, classes=len(self._space), side=self.options.image_size or net.side)
+        return replace(facts_named(name), classes=len(self._space))
 
-    def _facts(self, net: "NetFacts", split: "Split") -> dict[str, Any]:
-        """Return all facts that determine the weights."""
-        return {
-            "model": net.kind,
-            "network": asdict(net),
-            "recipe": self.recipe.settings(),
-            "seed": self.options.seed,
-            **self.data_facts(self.material.dataset, split),
-            "preprocessing": plan_of(net.side).to_json(),
-            "precision": self.precision,
-        }
+    def _split(self, dataset: Dataset) -> "Split":
+        return self.sides(dataset, multi_label=False)
 
     def _trainer(self, net: "NetFacts", split: "Split") -> "tuple[GanTrainer, _GanMeasure]":
         import torch
@@ -196,61 +254,25 @@ class _GanTraining(TrainingJob):
         label[held_in.dataset.sets.frame] = targets_of(held_in.dataset).label
         return trainer, _GanMeasure(held, shown, label[held.frames], self.out)
 
-    def _finish(
-        self,
-        folder: "TrainFolder",
-        history: "Sequence[Point]",
-        trainer: "GanTrainer",
-        measured: _GanMeasure,
-        net: "NetFacts",
-        split: "Split",
-    ) -> None:
+    def _write(self, path: Path, trainer: "GanTrainer", told: Mapping[str, Any]) -> None:
         from strobe.generator.networks import standing_statistics
         from strobe.generator.weights import write_network
 
-        network, versions = trainer.settle(standing_statistics), versions_of(self.device)
-        told = {"name": folder.name, "facts": folder.facts, "versions": versions}
-        with folder.finishing(history, {"versions": versions}) as staged:
-            write_network(staged.root / WEIGHTS, network, self._space, training=told)
-            title = f"{self.recipe.name}: {net.kind}"
-            has_curves = draw_curves(staged.root / CURVES, history, names=measured.names, title=title)
-            write_text(staged.root / "recipe.toml", self.recipe.to_toml())
-            text = self._card(folder, history, net, split, versions, trainer.steps, has_curves=has_curves)
-            write_text(staged.root / CARD, text)
+        write_network(path, trainer.settle(standing_statistics), self._space, training=told)
 
-    def _card(
-        self,
-        folder: "TrainFolder",
-        history: "Sequence[Point]",
-        net: "NetFacts",
-        split: "Split",
-        versions: Mapping[str, str],
-        steps: int,
-        *,
-        has_curves: bool,
-    ) -> str:
-        last, dataset = history[-1], self.material.dataset
-        samples, pictures = last.figures
-        stopped = "" if last.step == steps else f" (of {steps}; ended by --minutes {self.options.minutes:g})"
-        names = ", ".join(safe_markdown(name) for name in self._space.names[:12])
-        more = f" and {len(self._space) - 12} more" if len(self._space) > 12 else ""
-        held = "a part of the same dataset" if self.held_out is None else safe_markdown(self.held_out.dataset.name)
-        lines = [
-            f"# {net.kind}, trained by the recipe {safe_markdown(self.recipe.name)}",
-            "",
-            f"A generator of {net.side}×{net.side} images by class. {safe_markdown(self.recipe.about)} Use it as "
-            f"`{net.kind}@{printable(folder.path / WEIGHTS)}`.",
+    def _about(self, net: "NetFacts", use: str, figures: Sequence[float], held: str) -> list[str]:
+        samples, pictures = figures
+        return [
+            f"A generator of {net.side}×{net.side} images by class. {use}",
             "",
             f"![Samples, one row per class]({SAMPLES})",
             "",
             f"Its discriminator assigns the requested class to {samples:.1%} of its samples, and the right class to "
             f"{pictures:.1%} of held-out images ({held}). It was trained against this generator, so the first "
             "figure is too high. Check the samples with an independent classifier.",
-            "",
-            *([f"![Loss and shares over the epochs]({CURVES})", ""] if has_curves else []),
-            "## Training",
-            f"- trained on {trained_on(dataset, len(split.training))}",
-            f"- {len(self._space)} classes: {names}{more}",
-            *how_made(net.steps, folder, last, stopped, versions, self.recipe),
         ]
-        return "\n".join(lines)
+
+    def _classes(self) -> list[str]:
+        names = ", ".join(safe_markdown(name) for name in self._space.names[:12])
+        more = f" and {len(self._space) - 12} more" if len(self._space) > 12 else ""
+        return [f"- {len(self._space)} classes: {names}{more}"]
