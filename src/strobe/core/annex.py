@@ -20,13 +20,12 @@ class Item:
     """A member that an annex adds to a list.
 
     `object` is where it is ("package.module:object"), `help` its line of help. Members of the house have the positions
-    10, 20, 30 …; `at` is the position of this one. `under` is the heading of a command in `strobe --help`.
+    10, 20, 30 …; `at` is the position of this one.
     """
 
     object: str
     help: str = ""
     at: float = 1e6
-    under: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
