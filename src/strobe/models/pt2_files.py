@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from strobe.core.errors import InvalidFile
 from strobe.core.files import json_of
 from strobe.core.readers import opened_zip
 from strobe.models.weights import would_run_code
@@ -32,11 +33,14 @@ _WORDS = {
 
 def only_arithmetic(path: Path) -> None:
     """Raise InvalidFile unless the file is such an archive and contains nothing that could run code."""
-    with opened_zip(path) as archive:
-        names = archive.namelist()
-        # If two entries have the same name, torch may read the entry that was not checked.
-        safe = all(map(_ENTRIES.fullmatch, names)) and len({name.lower() for name in names}) == len(names)
-        tables = [json_of(archive.read(name)) for name in names if name.endswith(".json")]
+    try:
+        with opened_zip(path) as archive:
+            names = archive.namelist()
+            # If two entries have the same name, torch may read the entry that was not checked.
+            safe = all(map(_ENTRIES.fullmatch, names)) and len({name.lower() for name in names}) == len(names)
+            tables = [json_of(archive.read(name)) for name in names if name.endswith(".json")]
+    except InvalidFile as error:
+        raise InvalidFile(path, "not a program saved by torch.export", hint="is it truncated?") from error
     if not safe or not tables or any(_might_run(key, value) for table in tables for key, value in _inside(table)):
         raise would_run_code(path, more_than="arithmetic", instead="export it without custom operators")
 
