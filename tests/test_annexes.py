@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from project_files import files
 
 from strobe.core import annex as annexes
 from strobe.core.annex import Annex, Item, added, own_annexes
@@ -29,7 +30,7 @@ def test_every_folder_has_a_manifest_that_is_text_only() -> None:
 
 
 def test_the_house_names_no_annex_even_as_text() -> None:
-    for path in sorted((ROOT / "src/strobe").rglob("*.py")):
+    for path in files("src/strobe/**/*.py"):
         if FOLDER not in path.parents and path != DISCOVERY:
             assert "strobe.annexes" not in path.read_text(encoding="utf-8"), path.relative_to(ROOT)
 
@@ -39,7 +40,7 @@ def test_an_annex_names_no_other_and_has_its_tests_and_all_it_brings(name: str) 
     for path in sorted((FOLDER / name).rglob("*.py")):
         others = set(re.findall(r"strobe\.annexes\.(\w+)", path.read_text(encoding="utf-8"))) - {name}
         assert not others, f"{path.relative_to(ROOT)} names {others}"
-    assert any((ROOT / "tests/annexes" / name).glob("test_*.py"))
+    assert files(f"tests/annexes/{name}/**/test_*.py")
     for members in own_annexes()[name].adds.values():
         for item in members.values():
             assert item.object.startswith(f"strobe.annexes.{name}."), item.object

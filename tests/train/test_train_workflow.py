@@ -395,7 +395,7 @@ def test_one_flipped_bit_of_a_checkpoint_is_noticed_and_an_old_checkpoint_loads(
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 16]) + whole[place + 1 :])
         with pytest.raises(InvalidFile, match="remove it to start again"):
             written.load(device="cpu")
-    with pytest.raises(InvalidFile, match="the file was changed after strobe wrote it"):
+    with pytest.raises(InvalidFile, match="remove it to start again"):
         trained(material, tmp_path / "run", quick("stills"))
     _, line, content = whole.partition(b"\n")
     assert line
@@ -447,7 +447,7 @@ def test_a_damaged_checkpoint_is_one_line(material: Material, tmp_path: Path) ->
     path.write_bytes(whole[:1000])
     with pytest.raises(
         StrobeError,
-        match=r"the file was changed after strobe wrote it \(its digest differs\); remove it to start again",
+        match="not a readable checkpoint; remove it to start again",
     ):
         trained(material, tmp_path / "run", quick("stills"))
     path.write_bytes(whole.partition(b"\n")[2][:1000])  # of an older version, without a digest

@@ -259,7 +259,7 @@ def test_the_page_of_a_leaderboard_has_records_and_runs_no_script_of_a_name(tmp_
                 data["at"] = at
             else:
                 ((_, model),) = list(data["models"].items())[:1]
-                model["acc_pmk"]["value"] = bonus
+                model["acc_pmk"] |= {"value": bonus, "count": None, "low": None, "high": None, "reason": "made up"}
                 data |= {"models": {f"<script>alert({bonus})</script>": model}, "comparison": []}
             path.write_text(json.dumps(data))
     assert board(tmp_path / "first", tmp_path / "second", "leaderboard", tmp_path / "board") == 0

@@ -155,7 +155,11 @@ def test_a_finished_import_run_again_says_so(tmp_path: Path) -> None:
     with pytest.raises(StrobeError, match=r"already contains a dataset, and .* is missing, or differs from its source"):
         import_dataset("imagenet-vid", other, tmp_path / "dst", options={"split": "train"})
     changed = {path: path.stat().st_mtime_ns for path in (tmp_path / "dst").rglob("*") if path.is_file()}
-    assert {path.name for path in changed if changed[path] != before.get(path)} == {"dataset.json", "verdicts.parquet"}
+    assert {path.name for path in changed if changed[path] != before.get(path)} == {
+        "dataset.json",
+        "digests.json",
+        "verdicts.parquet",
+    }
 
 
 def test_an_interrupted_import_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

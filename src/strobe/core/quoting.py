@@ -2,20 +2,23 @@
 
 import csv
 import io
+import re
 from collections.abc import Iterable
 
 from strobe.core.errors import printable
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_NUMBER = re.compile(r"[+-](\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
 
 
 def safe_cell(value: object) -> object:
     """Return a cell that a spreadsheet does not run as a formula.
 
-    >>> safe_cell("=cmd()"), safe_cell(-1)
-    ("'=cmd()", -1)
+    >>> safe_cell("=cmd()"), safe_cell("-2+3"), safe_cell("-2.5"), safe_cell(-1)
+    ("'=cmd()", "'-2+3", '-2.5', -1)
     """
-    return "'" + value if isinstance(value, str) and value.startswith(_FORMULA) else value
+    runs = isinstance(value, str) and value.startswith(_FORMULA) and not _NUMBER.fullmatch(value)
+    return f"'{value}" if runs else value
 
 
 def csv_text(columns: Iterable[object], rows: Iterable[Iterable[object]]) -> str:

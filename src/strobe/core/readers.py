@@ -149,6 +149,9 @@ def _reading_array(path: Path, hint: str | None) -> Iterator[None]:
 
 def _check_array(file: IO[bytes], size: int) -> None:
     """Raise ValueError unless the header of a .npy file describes numbers that fill the rest of its bytes."""
+    if file.read(2) == b"PK":
+        raise ValueError("it is a .npz file of several arrays")
+    file.seek(0)
     versions = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     read = versions.get(np.lib.format.read_magic(file))
     if read is None:

@@ -92,7 +92,7 @@ def store_of(
             "model_type": model_type,
             "standard": standard,
             **({"readings": json.dumps(spec.readings)} if spec.readings else {}),
-            "childless": [label_space.names[place] for place in runner.projection.childless],
+            "childless": [label_space.ids[place] for place in runner.projection.childless],
             **({"helper": True} if model.helper and not _was_asked(run, runner.name) else {}),
             **({"view": "crop"} if model.view is not None else {}),
             **({"stopped_early": True} if stop_early else {}),

@@ -168,7 +168,7 @@ def test_what_a_program_hands_over_and_files_of_predictions_stay_here(
     cluster: Any, dataset: Dataset, heard: Any
 ) -> None:
     place = Path(dataset.root or "").parent
-    (place / "mine.json").write_text(json.dumps({str(key): [0.1, 0.2, 0.9] for key in dataset.frames.key}))
+    (place / "mine.json").write_text(json.dumps({str(key): [1.0, 2.0, 9.0] for key in dataset.frames.key}))
     mine: list[int] = []
 
     def live(options: LoadOptions) -> Any:
