@@ -302,7 +302,9 @@ def test_weights_of_something_else_are_refused_in_one_line(tmp_path: Path) -> No
     save_file({"x": torch.zeros(2)}, str(tmp_path / "other.safetensors"))
     (tmp_path / "broken.safetensors").write_bytes(b"\0" * 40)
     for name in ("other", "broken"):
-        with pytest.raises(InvalidFile, match="not the weights of strobe-tiny|not weights that strobe wrote") as caught:
+        with pytest.raises(
+            InvalidFile, match=r"not the weights of strobe-tiny|not weights that strobe wrote"
+        ) as caught:
             tiny.load(ModelName("bundled", "strobe-tiny", tmp_path / f"{name}.safetensors"), CPU)
         assert "\n" not in str(caught.value)
     with pytest.raises(StrobeError, match="no weights at"):
