@@ -23,12 +23,17 @@ def planted(tmp_path: Path) -> Path:
     root = tmp_path / "repository"
     root.mkdir()
     for file in [*files("src/**/*"), *files("tests/golden/**/*")]:
+        if "annexes" in file.parts:
+            continue
         (root / file.relative_to(ROOT)).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(file, root / file.relative_to(ROOT))
     subprocess.run(["git", "init", "-q"], cwd=root, check=True)
     for folder in ("src/strobe/annexes/attic", "tests/annexes/attic", "docs/annexes"):
         (root / folder).mkdir(parents=True)
-    (root / "src/strobe/annexes/attic/annex.py").write_text('"""Nothing."""\n')
+    (root / "src/strobe/annexes/__init__.py").write_text("")
+    (root / "src/strobe/annexes/attic/annex.py").write_text(
+        'from strobe.core.annex import Annex\n\nANNEX = Annex(what="nothing")\n'
+    )
     (root / "docs/annexes/attic.md").write_text("# Attic\n")
     (root / "tests/annexes/attic/data.json").write_text("{}\n")
     return root

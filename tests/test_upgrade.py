@@ -20,7 +20,7 @@ from strobe.store.dataset_json import SCHEMA
 GOLDEN = Path(__file__).parent / "golden"
 OLDER = sorted(path for path in (GOLDEN / "older").iterdir() if path.is_dir())
 DATASETS = [*sorted((GOLDEN / "datasets").iterdir()), *(day / "fog" for day in OLDER)]
-RUNS = [day / name for day in OLDER for name in ("run",)]
+RUNS = [day / name for day in OLDER for name in ("run", "ran")]
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -43,7 +43,7 @@ def test_every_csv_is_written_by_one_function() -> None:
 
 def test_cells_are_no_formulas() -> None:
     assert safe_cell("\r=1") == "'\r=1"
-    bad = ["=cmd|' /C calc'!A0", "+1", "-1", "@sum(1)", "\t=1"]
+    bad = ["=cmd|' /C calc'!A0", "+1+2", "-1|x", "@sum(1)", "\t=1"]
     rows = list(csv.reader(io.StringIO(csv_text(["name", "=n"], [[one, -1] for one in bad]), newline="")))
     assert rows[0] == ["name", "'=n"]
     assert rows[1:] == [["'" + one, "-1"] for one in bad]
