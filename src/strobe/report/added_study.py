@@ -22,8 +22,10 @@ from strobe.report.drawing import FigureSpec
 from strobe.report.study import Chapter, PageInput, SectionFigures, Study
 from strobe.report.view import View
 
-_ASKED = ("applies", "collector", "lines", "notes", "lead", "question", "explanation", "terms", "figures")
-_ASKED += ("answers_of", "chapter")
+_ASKED = (
+    *("applies", "collector", "lines", "notes", "lead", "question", "explanation", "terms", "figures"),
+    *("answers_of", "chapter"),
+)
 """All methods of a study but `content`, whose variables are those of strobe's own sections."""
 
 
