@@ -83,7 +83,7 @@ def _prepare(folder: str) -> None:
         raise RuntimeError(f"cannot make the dataset for the simulation: {made}")
     dataset = folders.read(place / "data")
     n, rng = len(dataset.info.label_space.ids), random.Random(0)
-    scores = {str(key): [round(rng.random(), 3) for _ in range(n)] for key in dataset.frames.key}
+    scores = {str(key): [round(10 * rng.random(), 3) for _ in range(n)] for key in dataset.frames.key}
     (place / "preds.json").write_text(json.dumps(scores), encoding="utf-8")
     install(lambda: lane.disk)
 

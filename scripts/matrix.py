@@ -250,7 +250,7 @@ def cells(options: argparse.Namespace) -> Iterator[Cell]:
     """Yield the cells in the order of the table."""
     if options.short:
         version = "{}.{}".format(*sys.version_info)
-        yield Cell(python=Path(sys.executable), version=version, pins="newest", extras=("report", "video"))
+        yield Cell(python=Path(sys.executable), version=version, pins="newest", extras=("report", "video", "onnx"))
         return
     for version, python in pythons().items():
         if options.python and version not in options.python:

@@ -290,7 +290,7 @@ def lay(name: str, stock: Path, here: Path) -> None:
         (here / "finder.py").write_text(f"from strobe.models.detectors.py import detector\n\n{made}")
         run("predict DATASET -m py:finder.py:make -o runs/detector -q")
     elif name == "flicker":
-        answers = "[[float(image.mean() % 2 < 1), 0.5] for image in images]"
+        answers = "[[9.0 * float(image.mean() % 2 < 1), 4.5] for image in images]"
         (here / "unsteady.py").write_text(f"def make():\n    return lambda images: {answers}, ['dog', 'bird']\n")
         run(f"eval {stock}/named -m py:unsteady.py:make -o flicker --k 1 --no-report -q")
     elif name == "colours":

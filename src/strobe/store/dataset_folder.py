@@ -349,8 +349,11 @@ def _appended(folder: Path, dataset: Dataset, table: str, key: str, records: Ite
     changed = replace(dataset, **{table: tuple(by_id.values())})  # type: ignore[arg-type]  # `table` is a key of GROWING
     with swapping(folder) as staged:
         path = staged.root / f"{table}.parquet"
-        _write_table(path, columns_of(changed)[table], schemas(dataset.schema)[table].arrow)
-        _write_digests(staged, read_digests(folder)["files"])
+        try:
+            _write_table(path, columns_of(changed)[table], schemas(dataset.schema)[table].arrow)
+            _write_digests(staged, read_digests(folder)["files"])
+        except OSError as error:
+            raise cannot_write(folder / path.name, error) from error
     return changed
 
 
