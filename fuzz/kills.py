@@ -187,7 +187,7 @@ def state_of(killed: Killed, place: Path) -> dict[str, str]:
         data = path.read_bytes().replace(str(place).encode(), b"@")
         if path.name in ("run.json", "results.json", "review.json"):
             content = json.loads(data)
-            for name_of in ("at", "command", "versions"):
+            for name_of in ("at", "command", "versions", "sha256"):
                 content.pop(name_of, None)
             for model in content.get("models", {}).values():
                 for name_of in ("seconds", "frames", "speed"):  # timings, and counts that depend on earlier work
