@@ -326,20 +326,22 @@ def run(options: argparse.Namespace) -> None:
     if "hard" in parts:
         keep("hard clips", hard(clips / "hard"))
     gop30, gop250 = clips / "720p-gop30.mp4", clips / "720p-gop250.mp4"
+    both = {f"gop {name}": clip for name, clip in ((30, gop30), (250, gop250)) if clip.exists()}
     if "bare" in parts:
         keep("a call for each packet, 7 decoders", packet_by_packet(gop30, decoders=7, rounds=2))
         for sessions in (1, 8):
             keep(f"bare engines, {sessions} sessions, gop 30", bare(gop30, sessions=sessions, rounds=2))
-        keep("bare engines, 8 sessions, gop 250", bare(gop250, sessions=8, rounds=2))
+        if gop250.exists():
+            keep("bare engines, 8 sessions, gop 250", bare(gop250, sessions=8, rounds=2))
         keep("bare engines, 4 processes of 4", bare_processes(gop30, processes=4, sessions=4))
     if "reference" in parts:
-        for name, clip in (("gop 30", gop30), ("gop 250", gop250)):
+        for name, clip in both.items():
             dataset = dataset_of(copies(root / "ref", clip, options.copies))
             end_to_end(dataset_of([clip]), PredictOptions(), models)  # programs are compiled
             keep(f"reference, {name}", end_to_end(dataset, PredictOptions(), models))
     if "packed" in parts:
         end_to_end(dataset_of([gop30]), PredictOptions(), models)  # programs are compiled
-        dataset = packed_dataset(root / "packed", dataset_of([gop30, gop250]))
+        dataset = packed_dataset(root / "packed", dataset_of([*both.values()]))
         keep("MB a packed frame", round(sum(one.stat().st_size for one in (root / "packed/media").iterdir())
                                        / len(dataset.frames) / 1e6, 3))  # fmt: skip
         again = np.tile(np.arange(len(dataset.frames)), options.again)
