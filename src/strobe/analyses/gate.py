@@ -5,8 +5,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from strobe.analyses.comparison import Change, Comparison, change
+from strobe.analyses.measures import Measure
 from strobe.analyses.missing import MissingSets
-from strobe.analyses.model_results import CLASSIFICATION, DETECTION, FLICKER, Measure
+from strobe.analyses.model_results import CLASSIFICATION, DETECTION, flicker_measures
 from strobe.core.codec import LEFT_OUT, Count, Share
 from strobe.core.errors import InvalidValue, UnknownName, expect, printable, spelled
 from strobe.core.estimate import Estimate
@@ -31,7 +32,7 @@ ENDS: dict[FailOn, int] = {"shown": 1, "figure": 0, "doubt": -1}
 _LOSSES = ("acc_orig", "acc_pmk", "drop", "map_orig", "map_pmk", "flicker")
 """The measures that can have a loss; a contrast cannot, because neither direction is worse (`docs/ci.md`)."""
 
-_ALL: tuple[Measure[Any], ...] = (*CLASSIFICATION, *DETECTION, *FLICKER)
+_ALL: tuple[Measure[Any], ...] = (*CLASSIFICATION, *DETECTION, *flicker_measures())
 _GROWING = {one.name for one in _ALL if one.more_is_worse}
 """The measures of which more is worse, so that a loss is a growth."""
 

@@ -4,9 +4,9 @@ A field that only newer results have is optional and omitted if it is None (`met
 stay readable and unchanged.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from strobe.analyses.answer_patterns import AnswerPattern
 from strobe.analyses.ceilings import Ceiling, MapCeiling
 from strobe.analyses.early import StoppedEarly
+from strobe.analyses.measures import Measure, measures_of
 from strobe.core.arrays import Bools, Floats
 from strobe.core.codec import LEFT_OUT, UNWRITTEN, Count, encode, written_as
 from strobe.core.estimate import Estimate, Missing
@@ -269,26 +270,6 @@ class DetectionScore(DetectionResult):
 
 M = TypeVar("M", bound=ModelResult | FlickerScore)
 
-
-@dataclass(frozen=True, slots=True)
-class Measure(Generic[M]):
-    """A measure: its name, its meaning, and the function that returns a model's figure.
-
-    `headline` puts it in the first table. The terminal's table has the first three measures and those that are `brief`.
-    `more_is_worse` is true if a larger figure is worse.
-
-    A `seldom` measure is omitted for a model that does not have it.
-    """
-
-    name: str
-    meaning: str
-    of: Callable[[M], Estimate]
-    headline: bool = True
-    seldom: bool = False
-    more_is_worse: bool = False
-    brief: bool = False
-
-
 _ONCE = nothing("each frame was asked once")
 
 NOISE: tuple[Measure[Any], ...] = (
@@ -386,34 +367,14 @@ DETECTION: tuple[Measure[DetectionResult], ...] = (
 """The measures of detectors. If nothing can change (k = 0), map_orig is called mAP."""
 
 
-FLICKER: tuple[Measure[FlickerScore], ...] = (
-    Measure(
-        "flicker",
-        "Share of sets in which some frame gets another answer than the anchor.",
-        lambda m: m.flicker,
-        more_is_worse=True,
-    ),
-    Measure("consistency", "Share of sets in which every frame gets the anchor's answer.", lambda m: m.consistency),
-    Measure(
-        "flip_rate",
-        "Share of pairs of neighbouring frames with different answers.",
-        lambda one: one.flip_rate,
-        more_is_worse=True,
-    ),
-    Measure(
-        "sure_flip_rate",
-        "Share of pairs of neighbouring frames with different answers, both with a high confidence.",
-        lambda one: one.sure_flip_rate,
-        more_is_worse=True,
-    ),
-    *NOISE,
-)
-"""The measures of classifiers that need no label."""
+def flicker_measures() -> tuple[Measure[Any], ...]:
+    """Return the measures of classifiers that need no label."""
+    return (*measures_of("unlabelled"), *NOISE)
 
 
 def flicker_figures(model: FlickerScore) -> dict[str, Estimate]:
     """Return the figures that need no label, by measure name."""
-    return _figures(FLICKER, model, headline=False)
+    return _figures(flicker_measures(), model, headline=False)
 
 
 def figures_of(model: ModelResult, *, headline: bool = False) -> dict[str, Estimate]:

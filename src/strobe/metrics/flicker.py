@@ -53,6 +53,32 @@ def most_frequent_share(answer: Ints, set_row: Ints, *, n_sets: int) -> Floats:
     return np.asarray(most / size)
 
 
+def longest_strays(answer: Ints, set_row: Ints, index: Ints, *, n_sets: int) -> Ints:
+    """Return, per set, the longest run of frames without its most frequent answer; ties go to the smallest answer.
+
+    The columns are (R,), one row per member, and `index` is the number of the frame in its video, which orders a set.
+
+    >>> answer, index = np.array([4, 9, 1, 4, 4, 4]), np.arange(6)
+    >>> longest_strays(answer, np.zeros(6, dtype=int), index, n_sets=1).tolist()
+    [2]
+    """
+    order = np.lexsort((answer, set_row))
+    ordered, sets = answer[order], set_row[order]
+    starts = np.flatnonzero(np.append(True, (ordered[1:] != ordered[:-1]) | (sets[1:] != sets[:-1])))
+    length = np.diff(np.append(starts, len(ordered)))
+    first = np.lexsort((ordered[starts], -length, sets[starts]))  # the most frequent answer of each set comes first
+    kept = first[np.unique(sets[starts][first], return_index=True)[1]]
+    most = np.zeros(n_sets, dtype=answer.dtype)
+    most[sets[starts][kept]] = ordered[starts][kept]
+    time = np.lexsort((index, set_row))
+    stray, owner = (answer != most[set_row])[time], set_row[time]
+    runs = np.flatnonzero(np.append(True, (stray[1:] != stray[:-1]) | (owner[1:] != owner[:-1])))
+    lengths = np.diff(np.append(runs, len(owner)))
+    longest = np.zeros(n_sets, dtype=np.int64)
+    np.maximum.at(longest, owner[runs][stray[runs]], lengths[stray[runs]])
+    return longest
+
+
 def sure_flips(
     answer: NDArray[Any], confidence: Floats, first: Ints, second: Ints, *, sure: float
 ) -> tuple[Bools, Bools]:

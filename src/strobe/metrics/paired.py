@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from itertools import count
 
 import numpy as np
-from scipy.special import bdtr, gammaln, ndtr, ndtri
+from scipy.special import bdtr, gammaln, ndtr, ndtri, stdtrit
 
 from strobe.core.arrays import Floats, Ints
 from strobe.core.errors import expect
 from strobe.core.estimate import Estimate
-from strobe.metrics.intervals import ONE_VIDEO
+from strobe.metrics.intervals import LEAST_FREEDOM, ONE_VIDEO, effective_videos
 
 LEVEL = 0.05
 METHOD = "inverted paired test"
@@ -172,6 +172,29 @@ def paired_difference(gap: Ints, cluster: Ints, *, p: float, p_holm: float, pair
         least = min(1.0, pairs * least_p(videos))
         reason = f"{videos} videos cannot give a significant result: p is at least {least:.2g}{corrected}"
     return Estimate(value=value, low=min(low, value), high=max(high, value), n=n, method=METHOD + how, reason=reason)
+
+
+def paired_rate(sums: Floats, sizes: Floats, *, p: float, p_holm: float, pairs: int) -> tuple[float, float]:
+    """Return the 95 % interval of Σsums / Σsizes from paired differences summed per video, (G,) each.
+
+    Like `paired_difference`, it inverts a test on the sums, here with Student's t on the effective degrees of freedom;
+    the end next to 0 follows the test of `p_holm`.
+
+    >>> low, high = paired_rate(np.array([1.0, 2.0, 1.5] * 4), np.full(12, 3.0), p=0.001, p_holm=0.001, pairs=1)
+    >>> round(low, 2), round(high, 2)
+    (0.41, 0.59)
+    """
+    expect(sums.shape == sizes.shape and len(sums) > 1, "sums", "shape (G,), of two or more videos", sums.shape)
+    steps, _ = holm_steps(p, p_holm, pairs)
+    freedom = max(effective_videos(sizes) - 1, LEAST_FREEDOM)
+    critical = float(stdtrit(freedom, 1 - LEVEL / steps / 2))
+    size, total, more = float(sizes.sum()), float(sums.sum()), len(sums) / (len(sums) - 1)
+    value = total / size
+    half = critical * float(np.sqrt(more * ((sums - value * sizes) ** 2).sum())) / size
+    low, high = value - half, value + half
+    if p_holm < LEVEL:
+        return (max(low, BESIDE_ZERO), high) if value > 0 else (low, min(high, -BESIDE_ZERO))
+    return min(low, 0.0), max(high, 0.0)
 
 
 def _within(square: float, linear: float, constant: float, value: float) -> tuple[float, float]:

@@ -6,7 +6,8 @@ from itertools import combinations, product
 from typing import Any
 
 from strobe.analyses.comparison import Comparison
-from strobe.analyses.model_results import FLICKER, Measure
+from strobe.analyses.measures import Measure
+from strobe.analyses.model_results import flicker_measures
 from strobe.analyses.results import Results
 from strobe.core.errors import StrobeError, printable
 from strobe.core.estimate import Estimate
@@ -84,7 +85,8 @@ def latex_tables(results: Results) -> str:
     if (flicker := results.flicker) is not None and flicker.models:
         caption = f"Flicker without labels: {flicker.n_sets} sets from {flicker.n_videos} videos."
         own = flicker.models.values()
-        columns = [one for one in FLICKER if not one.seldom or any(one.of(model).value is not None for model in own)]
+        known = [one for one in flicker_measures() if one.headline]
+        columns = [one for one in known if not one.seldom or any(one.of(model).value is not None for model in own)]
         tables.append(_table(view, "flicker", caption, columns, flicker.models, "flicker"))
     if not tables:
         raise StrobeError("these results have no model, so there is no table; run strobe eval with a model first")

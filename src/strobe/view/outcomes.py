@@ -25,7 +25,8 @@ from strobe.store.run_folder import AGAIN, StoredModel
 from strobe.studies.detection.records import DetectionOptions
 from strobe.studies.detection.score import has_boxes
 from strobe.studies.detection.score import score as score_boxes
-from strobe.studies.unlabelled.score import flicker_sets, no_flicker, without_cuts
+from strobe.studies.unlabelled.plan import no_flicker, without_cuts
+from strobe.studies.unlabelled.score import flicker_sets
 
 STATUS = ("unscored", "holds", "breaks", "wrong")
 """The outcomes of a model on a set. A column of outcomes holds indices into this list."""

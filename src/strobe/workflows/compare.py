@@ -31,7 +31,8 @@ from strobe.studies.detection.records import DetectionOptions
 from strobe.studies.detection.score import has_boxes
 from strobe.studies.detection.score import score as score_boxes
 from strobe.studies.temporal.score import Prepared, score
-from strobe.studies.unlabelled.score import flicker_sets, no_flicker, without_cuts
+from strobe.studies.unlabelled.plan import no_flicker, without_cuts
+from strobe.studies.unlabelled.score import flicker_sets
 
 
 def compare_runs(

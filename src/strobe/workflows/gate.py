@@ -12,12 +12,12 @@ from strobe.analyses.label_sample import is_planned
 from strobe.analyses.missing import Extremes, MissingSets, extreme_comparisons, extremes
 from strobe.analyses.model_results import (
     CLASSIFICATION,
-    FLICKER,
     NOISE,
     ClassificationScore,
     DetectionScore,
     figures_of,
     flicker_figures,
+    flicker_measures,
 )
 from strobe.analyses.plan import Plan, ScoreOptions
 from strobe.analyses.results import Cohort
@@ -41,8 +41,9 @@ from strobe.report.wording import counted
 from strobe.store.opening import Opened
 from strobe.store.run_folder import Run, StoredModel
 from strobe.studies.noise.score import noise_score, repeated_answers
+from strobe.studies.unlabelled.plan import FlickerPlan, no_flicker
 from strobe.studies.unlabelled.records import FlickerOptions
-from strobe.studies.unlabelled.score import FlickerPlan, flicker_score, flicker_sets, no_flicker
+from strobe.studies.unlabelled.score import flicker_score, flicker_sets
 from strobe.studies.variants.records import Contrast
 from strobe.studies.variants.score_contrasts import own_contrasts
 from strobe.workflows.compare import compare_scores, cut_lines, doubt_lines, flicker_plan, of_one_dataset, scores_of
@@ -171,7 +172,7 @@ def gate(new: Path, request: GateOptions, progress: Progress) -> Gate:
 def _parts(entrants: _Entrants, request: GateOptions, progress: Progress) -> list[_JudgedSets]:
     """Return the rules on accuracies and the rules on flicker, each with its data; a part without rules is left out."""
     dataset = overall(entrants.opened.dataset)
-    without_labels = {one.name for one in FLICKER}
+    without_labels = {one.name for one in flicker_measures()}
     if dataset.labelled.any() or no_flicker(entrants.opened.dataset) is not None:
         without_labels -= {one.name for one in CLASSIFICATION}  # these are then measured on the sets with a label
     of_noise = {one.name for one in NOISE}

@@ -20,7 +20,8 @@ from strobe.metrics.label_plan import allocate, draw_plan, flicker_patterns, pro
 from strobe.metrics.pmk import first_wrong
 from strobe.store import dataset_folder
 from strobe.store.run_folder import Run
-from strobe.studies.unlabelled.score import answered, flicker_sets, no_flicker, without_cuts
+from strobe.studies.unlabelled.plan import answered, no_flicker, without_cuts
+from strobe.studies.unlabelled.score import flicker_sets
 
 RANDOM = "random"
 """Pass this instead of a run to draw every set with the same chance."""

@@ -19,7 +19,7 @@ from strobe.models.options import LoadOptions, torch_setup
 from strobe.models.plan import ImagePlan
 from strobe.report.loggers import LogPlace, opened_logs
 from strobe.store.opening import Opened, frame_source
-from strobe.studies.unlabelled.score import without_cuts
+from strobe.studies.unlabelled.plan import without_cuts
 from strobe.train.recipe import Recipe
 from strobe.workflows.options import TrainOptions
 from strobe.workflows.train_card import CARD, WEIGHTS

@@ -14,7 +14,7 @@ from strobe.metrics.flicker import first_change
 from strobe.metrics.intervals import nothing, proportion
 from strobe.metrics.noise import beyond_noise, frame_noise, mean_of_sets, set_noise
 from strobe.studies.noise.records import NoiseScore
-from strobe.studies.unlabelled.score import answer_labels
+from strobe.studies.unlabelled.plan import answer_labels
 
 NO_PAIR = "no set has two neighbouring frames"
 

@@ -18,8 +18,8 @@ from strobe.studies.noise.records import NoiseScore
 from strobe.studies.noise.score import noise_score, repeated_answers
 from strobe.studies.noise.tables import TABLES
 from strobe.studies.noise.words import TERMS, intro, noise_lines
+from strobe.studies.unlabelled.plan import no_flicker, without_cuts
 from strobe.studies.unlabelled.records import FlickerResults
-from strobe.studies.unlabelled.score import no_flicker, without_cuts
 
 FIGURES = (figures.noise,)
 

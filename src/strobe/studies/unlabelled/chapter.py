@@ -17,8 +17,8 @@ from strobe.report.study import Chapter, PageInput
 from strobe.report.view import Lines
 from strobe.report.wording import counted, percent, plain_number
 from strobe.studies.unlabelled.chapter_links import link_cases, link_tables
+from strobe.studies.unlabelled.plan import cut_frames, ended_at, without_cuts
 from strobe.studies.unlabelled.records import FlickerResults
-from strobe.studies.unlabelled.score import cut_frames, ended_at, without_cuts
 from strobe.studies.unlabelled.words import bound, excluded, ranked, spell_text, stopped
 
 MOST_VIDEOS = 24

@@ -19,7 +19,7 @@ from strobe.formats.export_media import Outgoing, picture_name
 from strobe.metrics.flicker import timelines
 from strobe.report.tables import as_csv
 from strobe.report.view import Row
-from strobe.studies.unlabelled.score import cut_frames, ended_at
+from strobe.studies.unlabelled.plan import cut_frames, ended_at
 from strobe.studies.unlabelled.score_links import (
     LEAST_SPAN,
     Linked,

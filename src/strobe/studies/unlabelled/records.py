@@ -125,6 +125,12 @@ class FlickerScore:
     notes: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
     stopped_early: StoppedEarly | None = field(default=None, metadata=LEFT_OUT)
     noise: NoiseScore | None = field(default=None, metadata=LEFT_OUT)
+    measures: Mapping[str, Estimate] | None = field(default=None, metadata=LEFT_OUT)
+    """The other figures of `studies/unlabelled/measures.py`, by name."""
+
+
+IN_RECORD = ("flicker", "consistency", "most_frequent", "flip_rate", "sure_flip_rate")
+"""The measures with a field of their own in `FlickerScore`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

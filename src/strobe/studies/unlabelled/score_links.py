@@ -14,6 +14,7 @@ from strobe.metrics.consistency import quartiles
 from strobe.metrics.flicker import timelines
 from strobe.metrics.intervals import Interval, effective_videos, nothing, proportion
 from strobe.metrics.links import WINDOW, LinkedBoxes, LinkRules, follow, link_boxes
+from strobe.studies.unlabelled.plan import cut_frames, ended_at
 from strobe.studies.unlabelled.records_links import (
     GapLengths,
     LinkCase,
@@ -23,7 +24,6 @@ from strobe.studies.unlabelled.records_links import (
     LinkShares,
     VideoLinks,
 )
-from strobe.studies.unlabelled.score import cut_frames, ended_at
 
 LEAST_SPAN = 3
 """A link needs this many frames to lose its box and find it again."""

@@ -17,18 +17,10 @@ from strobe.report.study import Chapter, PageInput, SectionFigures, Study
 from strobe.report.view import Lines, View
 from strobe.studies.unlabelled import figures
 from strobe.studies.unlabelled.chapter import MOST_MODELS, flicker_chapter
+from strobe.studies.unlabelled.plan import FlickerPlan, answer_labels, answered, cut_frames, no_flicker, without_cuts
 from strobe.studies.unlabelled.records import CheckedFlicker, FlickerOptions, FlickerResults, FlickerScore
 from strobe.studies.unlabelled.records_links import LinkScore
-from strobe.studies.unlabelled.score import (
-    FlickerPlan,
-    answer_labels,
-    answered,
-    cut_frames,
-    flicker_score,
-    flicker_sets,
-    no_flicker,
-    without_cuts,
-)
+from strobe.studies.unlabelled.score import flicker_score, flicker_sets
 from strobe.studies.unlabelled.score_labels import CheckedSets, SampledAccuracy
 from strobe.studies.unlabelled.score_links import LinkOptions, link_score
 from strobe.studies.unlabelled.tables import TABLES

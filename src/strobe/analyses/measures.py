@@ -1,0 +1,149 @@
+"""A measure is one declaration: its name, its meaning, and the column that it is computed from.
+
+From the declaration follow its figure with an interval, results.json, the CSV files, the tables of the page and the
+viewer, and its comparison, gate and history. `MEASURES` lists the families; docs/architecture.md shows how to add one.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Generic, Literal, TypeVar
+
+from strobe.core.errors import expect
+from strobe.core.estimate import Estimate, Missing
+from strobe.core.late import Registry
+from strobe.metrics.bootstrap import REPLICATES
+from strobe.metrics.columns import Measured, estimate
+from strobe.metrics.intervals import Interval, nothing
+
+M = TypeVar("M")
+
+Family = Literal["unlabelled", "classification", "detection"]
+"""What a column is computed from: a classifier's answers without labels or with labels, or a detector's boxes."""
+
+Unit = Literal["share", "per second", "seconds", "frames"]
+"""The unit of a figure. A share is printed in per cent, and a difference of shares in points."""
+
+Per = Literal["frames", "pairs", "sets", "objects"]
+"""What a row is: the other answer on one frame changes one frame, two pairs, or one set."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure(Generic[M]):
+    """A measure: its name, its meaning, and the functions that return a model's figure and column.
+
+    `of` returns the figure from a model's record in the results. `column` returns one number per row from a model's
+    answers, or the reason why this model has none. `headline` puts the measure in the first table. The terminal's table
+    has the first three measures and those that are `brief`. `more_is_worse` is true if a larger figure is worse. A
+    `seldom` measure is omitted for a model that does not have it. The measure with the largest `lead` comes first,
+    unless it is at its end for every model.
+    """
+
+    name: str
+    meaning: str
+    of: Callable[[M], Estimate]
+    family: Family = "unlabelled"
+    headline: bool = True
+    seldom: bool = False
+    more_is_worse: bool = False
+    brief: bool = False
+    unit: Unit = "share"
+    per: Per = "sets"
+    lead: int = 0
+    column: Callable[[Any], Measured | Missing] | None = None
+
+    @property
+    def scale(self) -> float:
+        """The factor with which figures are printed: a share is printed in per cent."""
+        return 100.0 if self.unit == "share" else 1.0
+
+    @property
+    def digits(self) -> int:
+        """The digits after the decimal point with which figures are printed."""
+        return 1 if self.unit == "share" else 2
+
+    @property
+    def suffix(self) -> str:
+        """The unit as it is printed behind a figure."""
+        return {"share": " %", "per second": "/s", "seconds": " s", "frames": " frames"}[self.unit]
+
+    def __post_init__(self) -> None:
+        expect(self.name.isidentifier(), "Measure.name", "letters, digits and underscores", self.name)
+        expect(self.meaning.endswith("."), f"Measure.meaning of {self.name}", "a sentence", self.meaning)
+
+
+def stored(name: str) -> Callable[[Any], Estimate]:
+    """Return the function that reads a figure from the `measures` of a model's record."""
+
+    def of(model: Any) -> Estimate:
+        figures: Mapping[str, Estimate] = model.measures or {}
+        return figures.get(name) or nothing(f"{name} was not measured")
+
+    return of
+
+
+def measure(
+    name: str,
+    meaning: str,
+    *,
+    worse: Literal["more", "less"],
+    family: Family = "unlabelled",
+    unit: Unit = "share",
+    per: Per = "sets",
+    lead: int = 0,
+    headline: bool = True,
+    of: Callable[[Any], Estimate] | None = None,
+) -> Callable[[Callable[[Any], Measured | Missing]], Measure[Any]]:
+    """Declare the decorated function as a measure. It takes a model's answers and returns a column.
+
+    Without `of`, the figure is computed from the column and stored under `measures` in results.json.
+    """
+
+    def declared(column: Callable[[Any], Measured | Missing]) -> Measure[Any]:
+        return Measure(
+            name=name,
+            meaning=meaning,
+            of=of or stored(name),
+            family=family,
+            headline=headline,
+            more_is_worse=worse == "more",
+            unit=unit,
+            per=per,
+            lead=lead,
+            column=column,
+        )
+
+    return declared
+
+
+MEASURES: Registry[tuple[Measure[Any], ...]] = Registry(
+    "measures",
+    tuple,
+    "list of measures",
+    {"unlabelled": "strobe.studies.unlabelled.measures:MEASURES"},
+)
+"""Lists of measures, in the order of the tables."""
+
+
+@cache
+def measures_of(family: Family) -> tuple[Measure[Any], ...]:
+    """Return the declared measures of a family, in the order of the tables."""
+    every = [one for members in MEASURES.working().values() for one in members if one.family == family]
+    names = [one.name for one in every]
+    expect(len(set(names)) == len(names), f"{family} measures", "each name once", names)
+    return tuple(every)
+
+
+def column_of(declared: Measure[Any], answers: Any) -> Measured | Missing:
+    """Return the column of a measure for one model's answers, or the reason why there is none."""
+    return Missing("it is no column") if declared.column is None else declared.column(answers)
+
+
+def figure(
+    declared: Measure[Any], answers: Any, *, replicates: int = REPLICATES, seed: int = 0, interval: Interval = "auto"
+) -> Estimate:
+    """Return the figure of a measure for one model's answers, with its interval over videos."""
+    column = column_of(declared, answers)
+    if isinstance(column, Missing):
+        return nothing(column.reason)
+    return estimate(column, replicates=replicates, seed=seed, interval=interval)

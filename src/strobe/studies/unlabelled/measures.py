@@ -1,0 +1,261 @@
+"""The measures of a classifier without labels. Each is one declaration; to add one, add it here and to `MEASURES`.
+
+A measure takes the answers of one model on the frames that all models share, and returns a column: one number per frame
+pair or per set, with its video.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from strobe.analyses.early import STOPPED, by_answers, is_stopped, wrong_rows
+from strobe.analyses.measures import Measure, measure
+from strobe.analyses.plan import NOT_VIDEO, Plan
+from strobe.core.answers import ClassAnswers
+from strobe.core.arrays import Bools, Floats, Ints
+from strobe.core.estimate import Estimate, Missing
+from strobe.metrics.columns import Column, Median, mean, rate, share
+from strobe.metrics.flicker import changed, longest_strays, most_frequent_share, sure_flips
+from strobe.metrics.intervals import nothing
+from strobe.metrics.temporal import flip_shares
+from strobe.studies.unlabelled.plan import FlickerPlan, answer_labels, answered
+
+
+@dataclass(frozen=True)
+class VideoAnswers:
+    """The answers of one classifier along the videos of a plan. Rows of sets without all answers are not measured."""
+
+    shared: FlickerPlan
+    answers: ClassAnswers
+
+    @property
+    def plan(self) -> Plan:
+        """The sets, and the rows of their frames."""
+        return self.shared.plan
+
+    @cached_property
+    def labels(self) -> Ints:
+        """The answer on each frame of the dataset, (F,); −1 is an answer outside its classes."""
+        return answer_labels(self.answers)
+
+    @cached_property
+    def scored(self) -> Bools:
+        """The sets with all answers, (S,)."""
+        return answered(self.plan, self.answers)
+
+    @cached_property
+    def stopped(self) -> bool:
+        """Whether the model was stopped at the first other answer of each set, so that other frames have no answer."""
+        return by_answers(self.plan) and is_stopped(self.plan, self.answers)
+
+    @cached_property
+    def differs(self) -> Bools:
+        """Whether a set has a frame with another answer than its anchor, (S,)."""
+        plan = self.plan
+        if self.stopped:
+            rows = np.zeros(len(plan.frame), dtype=bool)
+            whole = self.scored[plan.set_row]
+            part = plan if whole.all() else plan.only(self.scored)
+            rows[whole] = wrong_rows(part, self.answers)
+        else:
+            rows = changed(self.labels[plan.frame], plan.set_row, plan.is_anchor, n_sets=plan.n_sets)
+        return np.bincount(plan.set_row[rows], minlength=plan.n_sets) > 0
+
+    @cached_property
+    def known(self) -> Bools:
+        """The frames of the timelines that belong to a set with all answers, (N,)."""
+        frames = np.zeros(len(self.labels), dtype=bool)
+        frames[self.plan.frame[self.scored[self.plan.set_row]]] = True
+        return np.asarray(frames[self.shared.frames])
+
+    @cached_property
+    def along(self) -> Ints:
+        """The answers along the timelines, (N,)."""
+        return np.asarray(self.labels[self.shared.frames])
+
+
+def _field(name: str) -> Callable[[Any], Estimate]:
+    def of(model: Any) -> Estimate:
+        figure = getattr(model, name)
+        return figure if isinstance(figure, Estimate) else nothing(f"{name} was not measured")
+
+    return of
+
+
+def _most_frequent_shares(video: VideoAnswers) -> Floats | Missing:
+    """Return, per set, the share of its frames with its most frequent answer, (S,)."""
+    if video.stopped:
+        return Missing(STOPPED)
+    plan = video.plan
+    return most_frequent_share(video.labels[plan.frame], plan.set_row, n_sets=plan.n_sets)
+
+
+@measure(
+    "changes_per_second",
+    "Changes of answer per second of video.",
+    worse="more",
+    unit="per second",
+    per="pairs",
+    lead=3,
+)
+def changes_per_second(video: VideoAnswers) -> Column | Missing:
+    """Return the changes between neighbouring frames, (P,), over the seconds between them."""
+    if video.stopped:
+        return Missing(STOPPED)
+    before, after = video.shared.neighbours()
+    seconds = np.where(video.known[before] & video.known[after], video.shared.seconds, 0.0)
+    return rate(video.along[before] != video.along[after], seconds, video.shared.video[before])
+
+
+@measure(
+    "seconds_between_changes",
+    "Time from one change of answer to the next, the median.",
+    worse="less",
+    unit="seconds",
+    per="pairs",
+)
+def seconds_between_changes(video: VideoAnswers) -> Median | Missing:
+    """Return the seconds from each change to the next one of the same timeline."""
+    if video.stopped:
+        return Missing(STOPPED)
+    before, after = video.shared.neighbours()
+    flips = (video.along[before] != video.along[after]) & video.known[before] & video.known[after]
+    at, line = after[flips], video.shared.timeline[after[flips]]
+    clock = np.append(0.0, np.cumsum(video.shared.seconds))
+    when = clock[np.searchsorted(after, at, side="left") + 1]
+    same = line[1:] == line[:-1]
+    between = np.diff(when)[same]
+    usable = np.isfinite(between) & (between > 0)
+    return Median(between[usable], video.shared.video[at[1:][same][usable]])
+
+
+@measure(
+    "stray_frames",
+    "Share of frames whose answer differs from the most frequent answer of their set.",
+    worse="more",
+    per="frames",
+    lead=2,
+)
+def stray_frames(video: VideoAnswers) -> Column | Missing:
+    """Return, per set, the share of its frames with another answer than its most frequent one."""
+    shares = _most_frequent_shares(video)
+    if isinstance(shares, Missing):
+        return shares
+    return mean(1.0 - shares, video.plan.cluster, measured=video.scored)
+
+
+@measure(
+    "flicker",
+    "Share of sets in which some frame gets another answer than the anchor.",
+    worse="more",
+    lead=1,
+    of=_field("flicker"),
+)
+def flicker(video: VideoAnswers) -> Column:
+    """Return the sets with another answer than the anchor's."""
+    return share(video.differs, video.plan.cluster, measured=video.scored)
+
+
+@measure(
+    "consistency",
+    "Share of sets in which every frame gets the anchor's answer.",
+    worse="less",
+    of=_field("consistency"),
+)
+def consistency(video: VideoAnswers) -> Column:
+    """Return the sets in which every frame gets the anchor's answer."""
+    return share(~video.differs, video.plan.cluster, measured=video.scored)
+
+
+@measure(
+    "flip_rate",
+    "Share of pairs of neighbouring frames with different answers.",
+    worse="more",
+    per="pairs",
+    of=_field("flip_rate"),
+)
+def flip_rate(video: VideoAnswers) -> Column | Missing:
+    """Return, per set, the share of its pairs of neighbouring frames with different answers."""
+    plan = video.plan
+    if not plan.is_video:
+        return Missing(NOT_VIDEO)
+    if video.stopped:
+        return Missing(STOPPED)
+    first, second = plan.pairs.first, plan.pairs.second
+    values, has = flip_shares(video.labels[plan.frame], first, second, plan.set_row[first], n_sets=plan.n_sets)
+    return mean(values, plan.cluster, measured=has & video.scored)
+
+
+@measure(
+    "sure_flip_rate",
+    "Share of pairs of neighbouring frames with different answers, both with a high confidence.",
+    worse="more",
+    per="pairs",
+    of=_field("sure_flip_rate"),
+)
+def sure_flip_rate(video: VideoAnswers) -> Column | Missing:
+    """Return, per set, the share of its pairs of neighbouring frames with a sure flip."""
+    plan = video.plan
+    if not plan.is_video:
+        return Missing(NOT_VIDEO)
+    if video.stopped:
+        return Missing(STOPPED)
+    if not video.answers.has_shares:
+        return Missing("the model gave labels only, no confidences")
+    first, second = plan.pairs.first, plan.pairs.second
+    owner = plan.set_row[first]
+    confidence = video.answers.confidence_at(plan.frame)
+    _, surely = sure_flips(video.labels[plan.frame], confidence, first, second, sure=video.shared.options.sure)
+    pairs = np.bincount(owner, minlength=plan.n_sets)
+    values: Floats = np.bincount(owner[surely], minlength=plan.n_sets) / np.maximum(pairs, 1)
+    return mean(values, plan.cluster, measured=(pairs > 0) & video.scored)
+
+
+@measure(
+    "most_frequent",
+    "Share of frames with the most frequent answer of their set.",
+    worse="less",
+    per="frames",
+    headline=False,
+    of=_field("most_frequent"),
+)
+def most_frequent(video: VideoAnswers) -> Column | Missing:
+    """Return, per set, the share of its frames with its most frequent answer."""
+    shares = _most_frequent_shares(video)
+    return shares if isinstance(shares, Missing) else mean(shares, video.plan.cluster, measured=video.scored)
+
+
+@measure(
+    "longest_stray",
+    "Frames in the longest run of other answers than the most frequent one, averaged over sets.",
+    worse="more",
+    unit="frames",
+    per="frames",
+    headline=False,
+)
+def longest_stray(video: VideoAnswers) -> Column | Missing:
+    """Return, per set, the longest run of frames without its most frequent answer."""
+    if video.stopped or not video.plan.is_video:
+        return Missing(STOPPED if video.stopped else NOT_VIDEO)
+    plan = video.plan
+    values = longest_strays(
+        video.labels[plan.frame], plan.set_row, plan.view.frames.index[plan.frame], n_sets=plan.n_sets
+    )
+    return rate(np.where(video.scored, values, 0), video.scored.astype(np.float64), plan.cluster)
+
+
+MEASURES: tuple[Measure[Any], ...] = (
+    changes_per_second,
+    seconds_between_changes,
+    stray_frames,
+    flicker,
+    consistency,
+    flip_rate,
+    sure_flip_rate,
+    most_frequent,
+    longest_stray,
+)
+"""The measures of classifiers that need no label, in the order of the tables."""
