@@ -28,7 +28,7 @@ Per = Literal["frames", "pairs", "sets", "objects"]
 """What a row is: the other answer on one frame changes one frame, two pairs, or one set."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Measure(Generic[M]):
     """A measure: its name, its meaning, and the functions that return a model's figure and column.
 
