@@ -48,6 +48,15 @@ subset_option = click.option(
     help="Use only the videos named in this text file, one per line. The word all selects every video. "
     "Default: the videos that the run was scored on.",
 )
+scope_option = click.option(
+    "--for",
+    "scope",
+    type=click.Choice(["these-clips", "this-recording", "other-videos"]),
+    default="these-clips",
+    show_default=True,
+    help="What a verdict is about. these-clips: a fact about the clips of the run. this-recording: more video of the "
+    "same scenes. other-videos: videos that were not seen, from the interval over at least six videos.",
+)
 k_option = click.option("--k", type=int, default=10, show_default=True, help="Frames before and after the anchor.")
 workers_option = click.option(
     "--workers", type=int, default=os.cpu_count() or 1, help="Number of processes. Default: one per core."

@@ -174,3 +174,35 @@ def timelines(video: Ints, index: Ints) -> tuple[Ints, Ints]:
     step, same = np.diff(index[order].astype(np.int64)), np.diff(video[order]) == 0
     expect(not bool((same & (step == 0)).any()), "index", "different for the frames of one video", None)
     return order, np.concatenate([np.zeros(min(1, len(order)), dtype=np.int64), np.cumsum(~(same & (step == 1)))])
+
+
+@dataclass(frozen=True, slots=True)
+class Spots:
+    """Places where one model keeps its answer and another changes its own, in the order of time.
+
+    `first` and `last` (N,) are the first frame after the first and the last change, and `changes` counts them.
+    """
+
+    first: Ints
+    last: Ints
+    changes: Ints
+
+
+def spots(steady: Ints, other: Ints, timeline: Ints) -> Spots:
+    """Return the stretches in which `steady` gives one answer throughout and `other` changes its answer.
+
+    All are (N,), ordered by time within each timeline.
+
+    >>> found = spots(np.array([1, 1, 1, 1, 2]), np.array([5, 6, 5, 5, 5]), np.zeros(5, dtype=int))
+    >>> found.first.tolist(), found.last.tolist(), found.changes.tolist()
+    ([1], [2], [2])
+    """
+    expect(steady.shape == other.shape == timeline.shape, "steady", "as many answers as the other", steady.shape)
+    if not len(steady):
+        none = np.empty(0, dtype=np.int64)
+        return Spots(none, none, none)
+    same = timeline[1:] == timeline[:-1]
+    spell = np.concatenate([[0], np.cumsum(~same | (steady[1:] != steady[:-1]))])
+    at = np.flatnonzero(same & (other[1:] != other[:-1]) & (spell[1:] == spell[:-1])) + 1
+    _, first, changes = np.unique(spell[at], return_index=True, return_counts=True)
+    return Spots(at[first], at[first + changes - 1], changes)

@@ -5,7 +5,7 @@ import platform
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import count
@@ -75,6 +75,16 @@ def versions() -> dict[str, str]:
     }  # with PYTHONPATH=src, no package is installed
     known = {"strobe": installed_version(), **{name: installed_version(name) for name in _PACKAGES}}
     return found | {name: version for name, version in known.items() if version is not None}
+
+
+def cpu() -> str:
+    """Return the model of this machine's CPU; answers can differ a little between CPUs."""
+    with suppress(OSError):
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+        names = [line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("model name")]
+        if names:
+            return names[0]
+    return platform.processor() or platform.machine()
 
 
 def _without_path(about: Mapping[str, Any]) -> dict[str, Any]:
@@ -329,6 +339,7 @@ class Run:
             "brought_sha256": _digests(held, before.get("brought_sha256", {})) | _digests(now, {}),
             **({"asked": list(order)} if order else {}),
             "versions": versions(),
+            "cpu": cpu(),
             "command": " ".join(["strobe", *sys.argv[1:]]),
             "at": datetime.now(UTC).isoformat(timespec="seconds"),
             **self._judged_on,

@@ -2,20 +2,20 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from strobe.analyses.answer_patterns import answer_lines, with_twins
 from strobe.analyses.ceilings import Ceilings
+from strobe.analyses.clips import ClipComparison, Scope
 from strobe.analyses.comparison import Comparison, Pairing, compare, every_pair
 from strobe.analyses.comparison_detection import compare_detectors
-from strobe.analyses.comparison_flicker import FlickerSets, compare_flicker
 from strobe.analyses.label_sample import is_planned
 from strobe.analyses.model_results import ClassificationScore, DetectionScore
 from strobe.analyses.plan import Plan, ScoreOptions
 from strobe.analyses.results import Cohort
 from strobe.analyses.variants_view import overall
-from strobe.core.answers import BoxAnswers, ClassAnswers
+from strobe.core.answers import BoxAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable, spelled
 from strobe.core.names import short_names
@@ -32,7 +32,15 @@ from strobe.studies.detection.score import has_boxes
 from strobe.studies.detection.score import score as score_boxes
 from strobe.studies.temporal.score import Prepared, score
 from strobe.studies.unlabelled.plan import no_flicker, without_cuts
-from strobe.studies.unlabelled.score import flicker_sets
+from strobe.workflows.clips import clips_of, compare_on_clips
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """The comparisons of every pair of models: with labels or boxes, and without labels on the clips themselves."""
+
+    comparisons: tuple[Comparison, ...]
+    clips: tuple[ClipComparison, ...] = ()
 
 
 def compare_runs(
@@ -44,15 +52,16 @@ def compare_runs(
     progress: Progress,
     dataset_path: Path | None = None,
     allow_missing: bool = False,
-) -> tuple[Comparison, ...]:
+    scope: Scope = "these-clips",
+) -> Compared:
     """Compare every pair of models on the sets that both were scored on.
 
-    Tests are exact, with Holm's correction. A comparison has the difference and a sentence.
+    Tests of accuracy are exact, with Holm's correction. If some sets have no label, classifiers are also compared on
+    the clips themselves, and the verdict is about the `scope`.
 
     Models follow the order of `models`. Without `models`, they follow the order of the runs and, within a run, the
     order in which they were requested. The first model of a pair is the earlier one. If there are several detectors,
-    they are also compared by mAP. If some sets have no label, classifiers are also compared by flicker on all sets, and
-    without any label only by flicker. Models with the same name in two runs get their run's folder as a prefix.
+    they are also compared by mAP. Models with the same name in two runs get their run's folder as a prefix.
     `dataset_path` is where the dataset is if it was moved.
     """
     opened = of_one_dataset(runs, subset=subset, dataset_path=dataset_path)
@@ -66,8 +75,8 @@ def compare_runs(
     detectors = [name for name, model in entries if model.task is not Task.CLASSIFICATION]
     boxed = bool(detectors) and has_boxes(dataset)
     by_map = len(detectors) > 1 and boxed
-    plan, cuts = flicker_plan(given, options)
-    by_flicker = plan is not None and len(entries) - len(detectors) > 1
+    clips, _ = clips_of(given, dataset, options)
+    by_flicker = clips is not None and len(entries) - len(detectors) > 1
     planned = by_flicker and is_planned(dataset)
     without_accuracy = (by_map or by_flicker) and (planned or not dataset.labelled.any())
     if planned:
@@ -78,25 +87,25 @@ def compare_runs(
     prepared = None if without_accuracy else Prepared(judged, options)
     scores: list[ClassificationScore] = []
     boxes: list[DetectionScore] = []
-    flickers: list[FlickerSets] = []
     with progress.task("scoring", len(entries)) as advance:
         for name, model in entries:
             answers = model.load()
             if prepared is not None:
                 scores.append(replace(score(judged, answers.as_classes(), prepared=prepared), model=name))
-            if plan is not None and isinstance(answers, ClassAnswers):
-                flickers.append(flicker_sets(plan, answers, name=name))
             if boxed and isinstance(answers, BoxAnswers):
                 boxes.append(_boxes_scored(dataset, answers, name, model, options))
             advance(1)
     found = compare(judged, scores) + compare_detectors(dataset, boxes)
-    if plan is not None:
-        found += compare_flicker(plan.dataset, flickers)
-    said = in_words(found, given, k=options.k, detectors=with_twins(boxes), across_cuts=cuts)
+    said = in_words(found, given, k=options.k, detectors=with_twins(boxes))
     facts = {name: model.facts for name, model in entries}
-    read = [reading_lines({name: facts[name] for name in (one.a, one.b)}) for one in said]
-    return tuple(
-        replace(one, cautions=(*(one.cautions or ()), *lines) or None) for one, lines in zip(said, read, strict=True)
+    on_clips = compare_on_clips(clips, dict(entries), scope=scope) if clips is not None and by_flicker else ()
+
+    def read(*names: str, cautions: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        return (*(cautions or ()), *reading_lines({name: facts[name] for name in names})) or None
+
+    return Compared(
+        comparisons=tuple(replace(one, cautions=read(one.a, one.b, cautions=one.cautions)) for one in said),
+        clips=tuple(replace(one, cautions=read(one.old, one.new, cautions=one.cautions)) for one in on_clips),
     )
 
 

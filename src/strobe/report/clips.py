@@ -1,0 +1,89 @@
+"""The comparison of two models on the same clips as text: the verdict, the figures, the places, and what it is about."""
+
+from collections.abc import Iterator, Sequence
+
+from strobe.analyses.clips import MOST_SPOTS, ClipComparison, Difference, Spot, about, number, sentence
+from strobe.core.errors import printable
+from strobe.core.quoting import safe_markdown
+from strobe.report.wording import counted
+
+
+def clip_lines(found: ClipComparison) -> Iterator[str]:
+    """Return the verdict, a row for each measure, the places that differ, and what the verdict is about."""
+    yield sentence(found)
+    rows = [_cells(one) for one in found.differences if one.change is not None]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)] if rows else []
+    for first, *rest in rows:
+        cells = [cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True)]
+        yield "  ".join(["  " + first.ljust(widths[0]), *cells]).rstrip()
+    for words, some in spot_lists(found):
+        yield words
+        yield from (f"  {spot_text(one)}" for one in some)
+    yield from found.cautions or ()
+    yield about(found)
+
+
+def _cells(one: Difference) -> list[str]:
+    verdict = "saturated" if one.saturated else one.verdict or "not judged"
+    return [one.measure, number(one.old, one.unit), "→", number(one.new, one.unit), _sign(one), verdict]
+
+
+def _sign(one: Difference) -> str:
+    return number(one.change, one.unit, sign=True)
+
+
+def spot_lists(found: ClipComparison, *, most: int = MOST_SPOTS) -> list[tuple[str, Sequence[Spot]]]:
+    """Return the heading and the first places of each kind: newly unsteady, and newly steady."""
+    kinds = (("newly unsteady", found.unsteady, found.old), ("newly steady", found.steady, found.new))
+    out = []
+    for words, some, other in kinds:
+        if some:
+            shown = f", the first {most}" if len(some) > most else ""
+            out.append(
+                (
+                    f"{words}: {counted(len(some), 'place')} ({printable(other)} keeps its answer there){shown}",
+                    some[:most],
+                )
+            )
+    return out
+
+
+def spot_text(one: Spot) -> str:
+    """Return a place as text: the clip, the time, and the answers.
+
+    >>> spot_text(Spot(video="dog.mp4", frame=96, time_s=3.2, answers=("Labrador", "plate", "Labrador"), changes=2))
+    'dog.mp4 00:03.20  Labrador → plate → Labrador'
+    """
+    when = f"frame {one.frame}" if one.time_s is None else clock(one.time_s)
+    more = f" … ({counted(one.changes, 'change')})" if one.changes >= len(one.answers) else ""
+    return f"{printable(one.video)} {when}  {' → '.join(map(printable, one.answers))}{more}"
+
+
+def clock(seconds: float) -> str:
+    """Return a time in minutes and seconds.
+
+    >>> clock(63.25)
+    '01:03.25'
+    """
+    minutes, rest = divmod(round(seconds, 2), 60)
+    return f"{int(minutes):02}:{rest:05.2f}"
+
+
+def clip_markdown(found: ClipComparison) -> str:
+    """Return the same text for a pull request. External text is escaped."""
+    lines = [
+        f"**{safe_markdown(sentence(found))}**",
+        "",
+        "| measure | before | now | change | |",
+        "|---|---|---|---|---|",
+    ]
+    for one in found.differences:
+        if one.change is not None:
+            name, before, arrow, now, change, verdict = _cells(one)
+            lines.append(f"| {name} | {before} | {now} | {change} | {verdict} |")
+    for words, some in spot_lists(found):
+        lines += ["", f"<details><summary>{safe_markdown(words)}</summary>", ""]
+        lines += [f"- {safe_markdown(spot_text(one))}" for one in some]
+        lines += ["", "</details>"]
+    lines += [line for text in (*(found.cautions or ()), about(found)) for line in ("", safe_markdown(text))]
+    return "\n".join(lines) + "\n"
