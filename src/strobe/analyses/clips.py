@@ -34,8 +34,8 @@ Verdict = Literal["worse", "better", "the same", "regression", "improvement", "i
 """The first three are facts about these clips; the others follow from an interval."""
 
 ROUNDING = 1e-12
-MOST_SPOTS = 20
-"""The most places that are printed; JSON has all of them."""
+MOST_SPOTS = 10
+"""The most places of each kind that are printed; JSON has all of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

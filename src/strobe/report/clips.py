@@ -1,4 +1,4 @@
-"""The comparison of two models on the same clips as text: the verdict, the figures, the places, and what it is about."""
+"""The comparison of two models on the same clips as text: the verdict, the figures, and the places that differ."""
 
 from collections.abc import Iterator, Sequence
 
@@ -39,12 +39,8 @@ def spot_lists(found: ClipComparison, *, most: int = MOST_SPOTS) -> list[tuple[s
     for words, some, other in kinds:
         if some:
             shown = f", the first {most}" if len(some) > most else ""
-            out.append(
-                (
-                    f"{words}: {counted(len(some), 'place')} ({printable(other)} keeps its answer there){shown}",
-                    some[:most],
-                )
-            )
+            heading = f"{words}: {counted(len(some), 'place')} ({printable(other)} keeps its answer there){shown}"
+            out.append((heading, some[:most]))
     return out
 
 
@@ -71,15 +67,11 @@ def clock(seconds: float) -> str:
 
 def clip_markdown(found: ClipComparison) -> str:
     """Return the same text for a pull request. External text is escaped."""
-    lines = [
-        f"**{safe_markdown(sentence(found))}**",
-        "",
-        "| measure | before | now | change | |",
-        "|---|---|---|---|---|",
-    ]
+    lines = [f"**{safe_markdown(sentence(found))}**", ""]
+    lines += ["| measure | before | now | change | |", "|---|---|---|---|---|"]
     for one in found.differences:
         if one.change is not None:
-            name, before, arrow, now, change, verdict = _cells(one)
+            name, before, _, now, change, verdict = _cells(one)
             lines.append(f"| {name} | {before} | {now} | {change} | {verdict} |")
     for words, some in spot_lists(found):
         lines += ["", f"<details><summary>{safe_markdown(words)}</summary>", ""]
