@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from strobe.api.datasets import example_dataset, load_dataset, save_dataset
-    from strobe.api.faces import ClassifierScore, Comparisons, DetectorScore, Evaluated
+    from strobe.api.faces import ClassifierScore, ClipVerdicts, Comparisons, DetectorScore, Evaluated
     from strobe.api.gates import Checkpoints, Gated, GatePlans, gate, history, plan_gate
     from strobe.api.making import build, simulate, synthesize
     from strobe.api.running import evaluate, load_model, predict
@@ -27,6 +27,7 @@ __all__ = [
     "ClassAnswers",
     "Classifier",
     "ClassifierScore",
+    "ClipVerdicts",
     "Comparisons",
     "Dataset",
     "DatasetInfo",
@@ -69,7 +70,7 @@ __all__ = [
 
 _LATE = {
     "api.datasets": ("example_dataset", "load_dataset", "save_dataset"),
-    "api.faces": ("ClassifierScore", "Comparisons", "DetectorScore", "Evaluated"),
+    "api.faces": ("ClassifierScore", "ClipVerdicts", "Comparisons", "DetectorScore", "Evaluated"),
     "api.gates": ("Checkpoints", "GatePlans", "Gated", "gate", "history", "plan_gate"),
     "api.making": ("build", "simulate", "synthesize"),
     "api.running": ("evaluate", "load_model", "predict"),

@@ -2,12 +2,16 @@
 
 from dataclasses import dataclass, field
 
-from strobe.analyses.gate import DEFAULT, ENDS, FailOn, Limit
+from strobe.analyses.clips import Scope
+from strobe.analyses.gate import Limit
 from strobe.core.codec import LEFT_OUT, Count, Share
 from strobe.core.errors import StrobeError
 from strobe.metrics.detection.jackknife import LEAST_VIDEOS
 from strobe.metrics.paired import least_videos
 from strobe.metrics.power import LossSpread, PairSpread, PlainSpread, fails, videos_needed
+
+ENDS: dict[Scope, int] = {"these-clips": 0, "other-videos": 1}
+"""What must be beyond the limit to fail: the figure, or the whole interval."""
 
 CHURN = 0.1
 """The assumed share of sets that change between two equally good models, if none was measured."""
@@ -15,9 +19,9 @@ CHURN = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRow:
-    """The number of videos for one value of --fail-on, and how often a loss of zero and of twice the margin fail."""
+    """The number of videos for one scope, and how often a loss of zero and of twice the margin fail."""
 
-    fail_on: FailOn
+    scope: Scope
     videos: Count
     false_alarms: Share
     detected: Share
@@ -38,8 +42,8 @@ class GatePlan:
 
     @property
     def videos(self) -> int:
-        """The number of videos for the default of --fail-on."""
-        return next(row.videos for row in self.rows if row.fail_on == DEFAULT)
+        """The number of videos with which the figure itself decides about other videos."""
+        return self.rows[0].videos
 
 
 def plan_loss(limit: Limit, spread: LossSpread | None = None, *, n_videos: int | None = None) -> GatePlan:
@@ -65,12 +69,12 @@ def plan_loss(limit: Limit, spread: LossSpread | None = None, *, n_videos: int |
     is_pair = isinstance(measured, PairSpread)
     least = least_videos() if is_pair else LEAST_VIDEOS
     rows = []
-    for fail_on, ends in ENDS.items():
+    for scope, ends in ENDS.items():
         videos = max(least, videos_needed(measured, n_videos or 1, limit=margin, ends=ends))
         rates = []
         for true in (0.0, 2 * margin):
             then = PlainSpread(error=measured.at(true) * ((n_videos or 1) / videos) ** 0.5)
             rates.append(fails(then, true, limit=margin, ends=ends))
-        rows.append(PlanRow(fail_on=fail_on, videos=videos, false_alarms=rates[0], detected=rates[1]))
+        rows.append(PlanRow(scope=scope, videos=videos, false_alarms=rates[0], detected=rates[1]))
     churn = measured.churn if isinstance(measured, PairSpread) else None
     return GatePlan(limit=limit, churn=churn, rows=tuple(rows), measured_on=n_videos if spread else None)

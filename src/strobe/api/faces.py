@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, overload
 
+from strobe.analyses.clips import ClipComparison, about, sentence
 from strobe.analyses.comparison import Comparison
 from strobe.analyses.early import STOPPED
 from strobe.analyses.model_results import ClassificationScore, DetectionScore, figures_of
@@ -21,6 +22,7 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, UnknownName, printable
 from strobe.core.estimate import Estimate
 from strobe.core.late import require
+from strobe.report.clips import clip_lines, clip_row
 
 Part = Literal["headline", "curve", "class", "offset", "set"]
 
@@ -352,6 +354,36 @@ class Comparisons(tuple[Comparison, ...]):
                     "sentence": one.sentence,
                 }
                 for one in self
+            ]
+        )
+
+
+class ClipVerdicts(tuple[ClipComparison, ...]):
+    """A tuple of ClipComparison, one for each pair of models on the same clips. Its repr is the text of `strobe compare`.
+
+    Each has the `verdict` ("worse", "better" or "the same"), the `differences` of all measures, and the places that are
+    newly `unsteady` and newly `steady`. `to_frame()` returns a pandas DataFrame with a row per pair and measure.
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "\n".join(line for one in self for line in clip_lines(one))
+
+    def _repr_html_(self) -> str:
+        columns = ["old", "new", "measure", "before", "now", "change", "verdict"]
+        rows = [[one.old, one.new, *clip_row(row)] for one in self for row in one.differences]
+        return html_table(columns, rows, notes=[text for one in self for text in (sentence(one), about(one))])
+
+    def to_frame(self) -> Any:
+        """Return a pandas DataFrame with a row for each pair of models and each measure."""
+        pandas = require("pandas", what="to_frame()", extra="frames")
+        names = ("measure", "unit", "old", "new", "change", "n", "verdict", "saturated")
+        return pandas.DataFrame(
+            [
+                {"old_model": one.old, "new_model": one.new, **{name: getattr(row, name) for name in names}}
+                for one in self
+                for row in one.differences
             ]
         )
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
-from strobe.analyses.gate import DEFAULT, FailOn, Gate, Limit, Unsure
+from strobe.analyses.clips import Scope
+from strobe.analyses.gate import Gate, Limit
 from strobe.analyses.gate_plan import GatePlan
 from strobe.analyses.history import History
 from strobe.analyses.plan import ScoreOptions
@@ -13,7 +14,7 @@ from strobe.api.html_tables import html_table
 from strobe.api.words import in_python, watching
 from strobe.core.late import require
 from strobe.core.ports import Progress
-from strobe.report.gate import changes_of, figure_of, gate_lines, in_short, plan_lines
+from strobe.report.gate import changes_of, figure_of, gate_lines, in_short, plan_lines, verdict_of
 from strobe.report.history import history_lines, history_notes, history_rows, paint_history
 from strobe.workflows.gate import GateOptions
 from strobe.workflows.gate import gate as run_gate
@@ -23,19 +24,16 @@ from strobe.workflows.history import history as run_history
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Gated(Gate):
-    """The result of `strobe.gate`: `passed` is the verdict, `checks` has the result of each rule."""
+    """The result of `strobe.gate`: `passed` is the verdict (None: inconclusive), `checks` has each rule."""
 
     def __repr__(self) -> str:
         return "\n".join(gate_lines(self))
 
     def _repr_html_(self) -> str:
-        rows = [
-            ["passed" if one.passed else "FAILED", one.title, figure_of(one), one.verdict, one.sentence]
-            for one in self.checks
-        ]
+        rows = [[one.mark, one.title, figure_of(one), one.verdict, one.sentence] for one in self.checks]
         shown = in_short(self)
         notes = [*(shown.cautions or ()), *(one.sentence() for one in changes_of(shown))]
-        caption = f"{shown.model}: {'passed' if self.passed else 'FAILED'}"
+        caption = f"{shown.model}: {verdict_of(self)}"
         return html_table(["", "rule", "figure", "verdict", ""], rows, caption=caption, notes=notes)
 
 
@@ -109,8 +107,7 @@ def gate(
     max_loss: Mapping[str, float] | None = None,
     min: Mapping[str, float] | None = None,
     max: Mapping[str, float] | None = None,
-    fail_on: FailOn = DEFAULT,
-    unsure: Unsure = "fail",
+    scope: Scope = "these-clips",
     k: int | None = None,
     videos: str | Path | None = None,
     allow_missing: bool = False,
@@ -128,9 +125,8 @@ def gate(
         max_loss: The largest loss by measure, in points: `{"acc_pmk": 1}`. For drop and flicker, the largest increase.
         min: The smallest value by measure, in per cent: `{"acc_pmk": 50}`.
         max: The largest value by measure, in per cent: `{"drop": 10}`, or `{"flicker": 20}` if sets have no label.
-        fail_on: `shown` fails if the whole interval is beyond the limit. `figure` also fails if the figure itself is
-            beyond it. `doubt` fails unless the whole interval is within the limit.
-        unsure: Whether a rule fails or passes if the data are inconclusive: no interval, or too few videos.
+        scope: What the verdict is about. `these-clips`: the figure decides, which is a fact about the clips of the run.
+            `other-videos`: the interval over videos decides. `this-recording`: an interval for more of the same scenes.
         k: The largest distance from the anchor. Default: the dataset's k.
         videos: A text file of video names to judge on, or "all". Default: the videos that the run was scored on.
         allow_missing: Judge on the sets that have all predictions, instead of refusing incomplete predictions.
@@ -163,8 +159,7 @@ def gate(
         model=model,
         against=_paths(against),
         baselines=(baseline,) if isinstance(baseline, str) else tuple(baseline or ()),
-        fail_on=fail_on,
-        unsure=unsure,
+        scope=scope,
         options=ScoreOptions(k=k),
         dataset=None if dataset is None else Path(dataset),
         subset=None if videos is None else Path(videos),

@@ -24,8 +24,9 @@ from strobe.core.errors import StrobeError, expect
 from strobe.core.labels import LabelSpace
 
 if TYPE_CHECKING:
+    from strobe.analyses.clips import Scope
     from strobe.analyses.plan import ScoreOptions
-    from strobe.api.faces import ClassifierScore, Comparisons, DetectorScore
+    from strobe.api.faces import ClassifierScore, ClipVerdicts, Comparisons, DetectorScore
     from strobe.formats.bring import FileOptions
     from strobe.studies.detection.records import DetectionOptions
     from strobe.workflows.score import ScoredRun
@@ -184,8 +185,9 @@ def compare(
     videos: str | Path | None = None,
     allow_missing: bool = False,
     dataset: str | Path | None = None,
-) -> "Comparisons":
-    """Compare models on the same sets with exact paired tests, corrected for the number of tests.
+    scope: "Scope" = "these-clips",
+) -> "Comparisons | ClipVerdicts":
+    """Compare models on the same sets: with labels by exact paired tests, without labels on the clips themselves.
 
     Args:
         models: Two or more scores on one dataset, the earlier model first. Or run folders, whose models are compared.
@@ -194,9 +196,12 @@ def compare(
             were scored on.
         allow_missing: For run folders: compare each pair on the sets that both predicted completely.
         dataset: For run folders: where the dataset is now, if it was moved.
+        scope: For run folders without labels: what the verdict is about, `these-clips`, `this-recording` or
+            `other-videos`.
 
     Returns:
-        A comparison for each pair and measure, each with a sentence.
+        A comparison for each pair and measure, each with a sentence. Run folders without any label give a verdict for
+        each pair, with the places where only one model changes its answer.
 
     Raises:
         StrobeError: There are fewer than two models, the datasets differ, or a classifier is compared with a detector.
@@ -213,7 +218,7 @@ def compare(
     from strobe.analyses.model_results import ClassificationScore
     from strobe.analyses.plan import ScoreOptions
     from strobe.analyses.variants_view import overall
-    from strobe.api.faces import Comparisons
+    from strobe.api.faces import ClipVerdicts, Comparisons
     from strobe.core.ports import Silent
     from strobe.workflows.compare import compare_runs, in_words
 
@@ -223,16 +228,17 @@ def compare(
         raise StrobeError("compare: pass either scores or run folders, not both")
     if runs:
         moved = None if dataset is None else Path(dataset)
-        comparisons = compare_runs(
+        compared = compare_runs(
             runs,
             models=(),
             options=ScoreOptions(k=k),
             subset=None if videos is None else Path(videos),
             dataset_path=moved,
             allow_missing=allow_missing,
+            scope=scope,
             progress=Silent(),
         )
-        return Comparisons(comparisons)
+        return Comparisons(compared.comparisons) if compared.comparisons else ClipVerdicts(compared.clips)
     expect(len(scores) >= 2, "compare", "at least two scores, or run folders", len(scores))
     data = scores[0].dataset
     for one in scores[1:]:

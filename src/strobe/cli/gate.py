@@ -6,11 +6,21 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from strobe.cli.common import dataset_option, folder, json_option, print_json, progress, quiet_option, subset_option
+from strobe.cli.common import (
+    dataset_option,
+    folder,
+    json_option,
+    print_json,
+    progress,
+    quiet_option,
+    scope_option,
+    subset_option,
+)
 from strobe.core.errors import printable
 from strobe.core.files import below
 
 if TYPE_CHECKING:
+    from strobe.analyses.clips import Scope
     from strobe.analyses.gate import Limit
 
 
@@ -38,9 +48,9 @@ def _limit(kind: Literal["max_loss", "min", "max"], flag: str, what: str) -> Cal
 
 @click.command(
     epilog="Example: strobe gate run/ --against main-run/ --max-loss acc_pmk=1 --min acc_pmk=50   ·   "
-    "strobe gate run/ -m new --baseline old --max-loss map_pmk=2 --fail-on doubt   ·   "
+    "strobe gate run/ -m new --baseline old --max-loss map_pmk=2 --for other-videos   ·   "
     "strobe gate ladder-run/ -m new --max bg-gap=10 --max anchor-grey=5   ·   "
-    "strobe gate clips-run/ --max flicker=20 --against old-run/ --max-loss flicker=2",
+    "strobe gate clips-run/ --max flip_rate=40 --against old-run/ --max-loss changes_per_second=0.5",
 )
 @click.argument("new", type=folder(), required=False)
 @click.option(
@@ -61,26 +71,12 @@ def _limit(kind: Literal["max_loss", "min", "max"], flag: str, what: str) -> Cal
 @_limit(
     "max_loss",
     "--max-loss",
-    "Largest allowed loss against the baseline, in points (for drop and flicker: largest increase). Judged by a paired "
-    "interval.",
+    "Largest allowed loss against the baseline on the same sets, in points or in the unit of the measure. For drop, "
+    "flicker and others of which more is worse, the largest increase.",
 )
-@_limit("min", "--min", "Smallest allowed value, in per cent (for a contrast: in points), e.g. acc_pmk=50.")
-@_limit("max", "--max", "Largest allowed value, in per cent (for a contrast: in points), e.g. drop=10.")
-@click.option(
-    "--fail-on",
-    type=click.Choice(["shown", "figure", "doubt"]),
-    default="figure",
-    show_default=True,
-    help="When a rule fails. figure: the figure is beyond the limit. shown: the whole interval is beyond it. doubt: "
-    "a part of the interval is beyond it.",
-)
-@click.option(
-    "--unsure",
-    type=click.Choice(["fail", "pass"]),
-    default="fail",
-    show_default=True,
-    help="Whether a rule fails or passes if it is inconclusive (no interval, or too few videos to detect anything).",
-)
+@_limit("min", "--min", "Smallest allowed value, in per cent or the unit of the measure, e.g. acc_pmk=50.")
+@_limit("max", "--max", "Largest allowed value, in per cent or the unit of the measure, e.g. drop=10.")
+@scope_option
 @click.option("--plan", is_flag=True, help="Only compute how many videos --max-loss needs. NEW is optional.")
 @click.option(
     "--churn",
@@ -107,8 +103,7 @@ def command(
     max_loss: tuple["Limit", ...],
     min: tuple["Limit", ...],
     max: tuple["Limit", ...],
-    fail_on: Literal["shown", "figure", "doubt"],
-    unsure: Literal["fail", "pass"],
+    scope: "Scope",
     plan: bool,
     churn: float | None,
     out: Path | None,
@@ -119,20 +114,20 @@ def command(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Judge whether a model of run NEW stays within limits: exit code 0 or 1, or 2 if nothing could be judged.
+    """Judge whether a model of run NEW stays within limits.
 
-    Each limit is compared with a 95 % interval. For a loss, it is the paired interval on the same sets. "Holds": the
-    whole interval is within the limit, and the rule passes. "Clearly worse": the whole interval is beyond it, and the
-    rule fails. "Not shown": the limit is inside the interval. The rule then fails if the figure itself is beyond the
-    limit (see --fail-on). "Cannot tell": there is no interval, there is too little data to detect anything, or the
-    verdict depends on sets without predictions. The rule then fails (see --unsure). Every line ends with the true loss
-    or value at which the rule fails in 80 % of cases.
+    Exit code 0: all rules pass. 1: a rule fails. 2: nothing could be judged. 3: no rule fails, but one is inconclusive.
 
-    Measures are named as in results.json. All rules accept acc_orig, acc_pmk and drop, or map_orig, map_pmk and drop
-    for detectors. Only --min and --max accept the other measures and, if the dataset has variants, the model's
-    contrasts between variants. If sets have no label, all rules accept flicker, and --min and --max accept consistency,
-    flip_rate and sure_flip_rate. A contrast is named by what it isolates (bg-gap, background, magnification) or by both
-    sides (anchor-grey). The command writes Markdown for a pull request, JUnit XML and JSON.
+    By default, the verdict is about these clips: the figure decides, which is a fact about the clips of the run. With
+    --for other-videos, the 95 % interval over videos decides: "regression" if all of it is beyond the limit, "pass" if
+    all of it is within the limit, else "inconclusive", with the number of videos that would decide. A rule is also
+    inconclusive if its outcome depends on sets without predictions.
+
+    Measures are named as in results.json. Shares are in per cent, and losses of shares in points. A detector has
+    map_orig, map_pmk and drop, a classifier acc_orig, acc_pmk and drop. If sets have no label, a classifier has
+    flicker, flip_rate, changes_per_second and more. Only --min and --max accept contrasts between variants, which are
+    named by what they isolate (bg-gap, background, magnification) or by both sides (anchor-grey). The command writes
+    Markdown for a pull request, JUnit XML and JSON.
     """
     from strobe.analyses.plan import ScoreOptions
     from strobe.report.gate import gate_lines, plan_lines
@@ -143,8 +138,7 @@ def command(
         model=model,
         against=against,
         baselines=baselines,
-        fail_on=fail_on,
-        unsure=unsure,
+        scope=scope,
         options=ScoreOptions(k=k),
         subset=subset,
         dataset=dataset,
@@ -172,5 +166,5 @@ def command(
             click.echo(line)
         if not quiet:
             click.echo(f"written: {printable(place)}/gate.md, gate.xml, gate.json", err=True)
-    if not outcome.passed:
-        raise click.exceptions.Exit(1)
+    if outcome.passed is not True:
+        raise click.exceptions.Exit(3 if outcome.passed is None else 1)

@@ -8,6 +8,7 @@ from scipy.special import ndtr, ndtri
 
 from strobe.core.arrays import Ints
 from strobe.core.errors import expect
+from strobe.core.estimate import Estimate
 
 POWER = 0.8
 """The smallest failure rate at which a value counts as detectable."""
@@ -63,6 +64,15 @@ class PlainSpread:
         return self.error
 
 
+def spread_of(figure: Estimate) -> LossSpread:
+    """Return the sampling error of a figure, from its 95 % interval."""
+    low, high = (0.0 if end is None else end for end in (figure.low, figure.high))
+    half, middle = (high - low) / 2, (high + low) / 2
+    if figure.count is not None and half > 0:  # a share; its interval is never centred on 0 or 1
+        return ShareSpread(size=min(figure.n, Z * Z * middle * (1 - middle) / half**2))
+    return PlainSpread(error=half / Z)
+
+
 def pair_spread(gap: Ints, cluster: Ints) -> PairSpread:
     """Return the spread of paired differences of −1, 0 and 1, (N,), which are clustered in videos.
 
@@ -89,9 +99,9 @@ def pair_spread(gap: Ints, cluster: Ints) -> PairSpread:
 def fails(spread: LossSpread, true: float, *, limit: float, ends: int, sign: float = 1.0, z: float = Z) -> float:
     """Return how often a rule "at most `limit`" fails if the true value is `true`.
 
-    The rule fails if the figure is beyond the limit (`ends` 0), if the whole 95 % interval is beyond the limit (`ends`
-    1), or if any part of the interval is beyond the limit (`ends` −1). For a rule "at least", `sign` is −1. `z` is half
-    the width of the interval in standard errors. It is larger if few videos have most of the sets.
+    The rule fails if the figure is beyond the limit (`ends` 0), or if the whole 95 % interval is beyond the limit
+    (`ends` 1). For a rule "at least", `sign` is −1. `z` is half the width of the interval in standard errors. It is
+    larger if few videos have most of the sets.
 
     >>> round(fails(PairSpread(churn=0.1, size=400), 0.0, limit=0.02, ends=0), 3)
     0.103
@@ -100,41 +110,6 @@ def fails(spread: LossSpread, true: float, *, limit: float, ends: int, sign: flo
     if error <= 0:
         return float(beyond > 0)
     return float(ndtr(beyond / error - ends * z))
-
-
-def detectable(
-    spread: LossSpread,
-    *,
-    limit: float,
-    ends: int,
-    sign: float = 1.0,
-    within: tuple[float, float] = (0.0, 1.0),
-    z: float = Z,
-) -> float | None:
-    """Return the smallest breach that the rule detects with at least 80 % power, or None.
-
-    The true value is searched in `within`. A result at the good end of `within` means that the rule fails even that
-    value.
-
-    >>> round(detectable(PairSpread(churn=0.1, size=400), limit=0.02, ends=0), 4)
-    0.0354
-    """
-    good, bad = within if sign > 0 else within[::-1]
-
-    def caught(true: float) -> bool:
-        return fails(spread, true, limit=limit, ends=ends, sign=sign, z=z) >= POWER
-
-    if caught(good):
-        return good
-    # Beyond the limit, power grows with the distance. Within the limit, a rule reaches 80 % only if it fails doubtful
-    # cases.
-    low, high = (good, bad) if ends < 0 else (limit, bad)
-    if not caught(high):
-        return None
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (low, middle) if caught(middle) else (middle, high)
-    return high
 
 
 def videos_needed(spread: LossSpread, n_videos: int, *, limit: float, ends: int) -> int:

@@ -11,7 +11,10 @@ from strobe.report.wording import counted
 def clip_lines(found: ClipComparison) -> Iterator[str]:
     """Return the verdict, a row for each measure, the places that differ, and what the verdict is about."""
     yield sentence(found)
-    rows = [_cells(one) for one in found.differences if one.change is not None]
+    rows = [
+        [name, before, "→", now, *rest]
+        for name, before, now, *rest in (clip_row(one) for one in found.differences if one.change is not None)
+    ]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)] if rows else []
     for first, *rest in rows:
         cells = [cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True)]
@@ -23,19 +26,17 @@ def clip_lines(found: ClipComparison) -> Iterator[str]:
     yield about(found)
 
 
-def _cells(one: Difference) -> list[str]:
+def clip_row(one: Difference) -> list[str]:
+    """Return a measure as cells: its name, both figures, the change and the verdict."""
     verdict = "saturated" if one.saturated else one.verdict or "not judged"
-    return [one.measure, number(one.old, one.unit), "→", number(one.new, one.unit), _sign(one), verdict]
-
-
-def _sign(one: Difference) -> str:
-    return number(one.change, one.unit, sign=True)
+    change = number(one.change, one.unit, sign=True)
+    return [one.measure, number(one.old, one.unit), number(one.new, one.unit), change, verdict]
 
 
 def spot_lists(found: ClipComparison, *, most: int = MOST_SPOTS) -> list[tuple[str, Sequence[Spot]]]:
     """Return the heading and the first places of each kind: newly unsteady, and newly steady."""
     kinds = (("newly unsteady", found.unsteady, found.old), ("newly steady", found.steady, found.new))
-    out = []
+    out: list[tuple[str, Sequence[Spot]]] = []
     for words, some, other in kinds:
         if some:
             shown = f", the first {most}" if len(some) > most else ""
@@ -71,7 +72,7 @@ def clip_markdown(found: ClipComparison) -> str:
     lines += ["| measure | before | now | change | |", "|---|---|---|---|---|"]
     for one in found.differences:
         if one.change is not None:
-            name, before, _, now, change, verdict = _cells(one)
+            name, before, now, change, verdict = clip_row(one)
             lines.append(f"| {name} | {before} | {now} | {change} | {verdict} |")
     for words, some in spot_lists(found):
         lines += ["", f"<details><summary>{safe_markdown(words)}</summary>", ""]

@@ -4,11 +4,13 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from strobe.analyses.clips import SCOPES, number
 from strobe.analyses.comparison import Change
 from strobe.analyses.gate import Check, Gate
 from strobe.analyses.gate_plan import GatePlan
 from strobe.core.errors import printable
 from strobe.core.quoting import safe_markdown
+from strobe.report.clips import clip_lines, clip_markdown
 from strobe.report.view import in_names, sources
 from strobe.report.wording import counted, in_subset, join, with_interval
 
@@ -17,8 +19,12 @@ MOST_NAMED = 10
 
 def figure_of(check: Check) -> str:
     """Return the figure of a rule with its interval and unit."""
-    unit = "points" if check.limit.is_difference else "%"
-    return "—" if check.figure.value is None else f"{with_interval(check.figure)} {unit}"
+    if check.figure.value is None:
+        return "—"
+    if check.limit.unit != "share":
+        suffix = number(0.0, check.limit.unit).removeprefix("0.00")
+        return f"{check.figure.text(scale=1, digits=2).replace('-', '−')}{suffix}"
+    return f"{with_interval(check.figure)} {'points' if check.limit.is_difference else '%'}"
 
 
 def in_short(found: Gate) -> Gate:
@@ -35,6 +41,7 @@ def in_short(found: Gate) -> Gate:
         checks=tuple(replace(one, against=one.against and renamed(one.against)) for one in found.checks),
         change=changes[0] if changes else None,
         changes=tuple(changes) if found.changes else None,
+        clips=found.clips and tuple(replace(one, old=renamed(one.old), new=renamed(one.new)) for one in found.clips),
         cautions=found.cautions and tuple(map(renamed, found.cautions)),
     )
 
@@ -63,24 +70,34 @@ def gate_lines(found: Gate) -> Iterator[str]:
     yield _about(found)
     yield from found.cautions or ()
     for check in found.checks:
-        mark = "passed" if check.passed else "FAILED"
-        yield f"  {mark}  {check.title}: {figure_of(check)}: {check.verdict}, {check.sentence}"
+        yield f"  {check.mark}  {check.title}: {figure_of(check)}: {check.verdict}, {check.sentence}"
     for change in changes_of(found):
         yield change.sentence()
-    failed = sum(not check.passed for check in found.checks)
-    yield "passed" if found.passed else f"FAILED: {failed} of {len(found.checks)} checks"
+    for pair in found.clips or ():
+        yield from clip_lines(pair)
+    yield f"about {found.scope.replace('-', ' ')}: {SCOPES[found.scope]}"
+    yield verdict_of(found)
+
+
+def verdict_of(found: Gate) -> str:
+    """Return the overall verdict with the number of checks that did not pass."""
+    failed = sum(one.passed is False for one in found.checks)
+    open_ = sum(one.passed is None for one in found.checks)
+    if failed:
+        return f"FAILED: {failed} of {len(found.checks)} checks"
+    return f"INCONCLUSIVE: {open_} of {len(found.checks)} checks" if open_ else "passed"
 
 
 def plan_lines(plans: Sequence[GatePlan]) -> Iterator[str]:
-    """Return how many videos each rule needs, as a table per rule with a row for each value of --fail-on."""
+    """Return how many videos each rule needs, as a table per rule with a row for each scope."""
     for plan in plans:
         churn = "" if plan.churn is None else f", {100 * plan.churn:.3g} % of the sets change between equal models"
         source = "assumed" if plan.measured_on is None else f"measured on {counted(plan.measured_on, 'video')}"
         yield f"{plan.limit.title}{churn} ({source})"
         lost = f"a loss of {2 * plan.limit.value:g} points fails"
-        rows = [["--fail-on", "videos", "equal models fail", lost]]
+        rows = [["--for", "videos", "equal models fail", lost]]
         rows += [
-            [row.fail_on, f"{row.videos:,}", f"{100 * row.false_alarms:.1f} %", f"{100 * row.detected:.1f} %"]
+            [row.scope, f"{row.videos:,}", f"{100 * row.false_alarms:.1f} %", f"{100 * row.detected:.1f} %"]
             for row in plan.rows
         ]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -94,6 +111,9 @@ def plan_lines(plans: Sequence[GatePlan]) -> Iterator[str]:
     )
 
 
+_HEADS = {True: "passed ✅", False: "failed ❌", None: "inconclusive ⚠️"}
+
+
 def as_markdown(found: Gate) -> str:
     """Return a table of the rules, and the newly broken and newly held sets. External text is escaped."""
     found = in_short(found)
@@ -103,7 +123,7 @@ def as_markdown(found: Gate) -> str:
     ]
     rows = [f"| {' | '.join(row)} |" for row in cells]
     lines = [
-        f"### strobe gate: {'passed ✅' if found.passed else 'failed ❌'}",
+        f"### strobe gate: {_HEADS[found.passed]}",
         "",
         safe_markdown(_about(found)),
         "",
@@ -117,6 +137,9 @@ def as_markdown(found: Gate) -> str:
         better, worse = change.words
         lines += _named(worse.capitalize(), change.broken, change.newly_broken)
         lines += _named(better.capitalize(), change.held, change.newly_held)
+    for pair in found.clips or ():
+        lines += ["", clip_markdown(pair)]
+    lines += ["", safe_markdown(f"About {found.scope.replace('-', ' ')}: {SCOPES[found.scope]}.")]
     return "\n".join(lines) + "\n"
 
 
@@ -134,12 +157,7 @@ def _title(check: Check) -> str:
 
 
 def _mark(check: Check) -> str:
-    """Return passed, failed, or passed without proof.
-
-    "Passed without proof" applies if the figure is beyond the limit or the data are inconclusive.
-    """
-    beyond = check.verdict == "cannot tell" or "beyond the limit" in check.sentence
-    return ("⚠️" if beyond else "✅") if check.passed else "❌"
+    return {True: "✅", False: "❌", None: "⚠️"}[check.passed]
 
 
 def _named(what: str, names: Sequence[str], n: int) -> list[str]:
@@ -160,7 +178,7 @@ def _named(what: str, names: Sequence[str], n: int) -> list[str]:
 def as_junit(found: Gate) -> str:
     """Return a test suite with a case for every rule. An undecided rule is reported in the output of its case."""
     found = in_short(found)
-    failed = sum(not one.passed for one in found.checks)
+    failed = sum(one.passed is not True for one in found.checks)
     suites = ElementTree.Element("testsuites", name="strobe gate", tests=str(len(found.checks)), failures=str(failed))
     suite = ElementTree.SubElement(
         suites, "testsuite", name=_about(found), tests=str(len(found.checks)), failures=str(failed), errors="0"

@@ -7,12 +7,12 @@ from typing import IO, Any
 from strobe.analyses.answer_patterns import note_lines
 from strobe.analyses.ceilings import Ceiling
 from strobe.analyses.comparison import Change
+from strobe.analyses.measures import Measure
 from strobe.analyses.model_results import (
     CLASSIFICATION,
     DETECTION,
     ClassificationResult,
     DetectionResult,
-    Measure,
     ModelResult,
 )
 from strobe.analyses.published import printed_on

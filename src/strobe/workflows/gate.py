@@ -3,20 +3,21 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
+from strobe.analyses.clips import ModelColumns, Scope
 from strobe.analyses.comparison import loss_spreads
-from strobe.analyses.comparison_flicker import FlickerSets, compare_flicker, extreme_flicker, flicker_extremes
-from strobe.analyses.gate import DEFAULT, FailOn, Gate, Limit, Opponent, Unsure, judge, loss_of, spread_of
+from strobe.analyses.gate import Gate, Limit, Opponent, judge, loss_of, loss_on_clips, outcome
 from strobe.analyses.gate_plan import GatePlan, plan_loss
 from strobe.analyses.label_sample import is_planned
 from strobe.analyses.missing import Extremes, MissingSets, extreme_comparisons, extremes
 from strobe.analyses.model_results import (
     CLASSIFICATION,
+    DETECTION,
     NOISE,
     ClassificationScore,
     DetectionScore,
     figures_of,
-    flicker_figures,
     flicker_measures,
 )
 from strobe.analyses.plan import Plan, ScoreOptions
@@ -34,24 +35,25 @@ from strobe.core.ports import Progress
 from strobe.core.readings import reading_lines
 from strobe.core.swaps import swapping
 from strobe.core.tasks import Task
-from strobe.metrics.power import LossSpread, PairSpread
+from strobe.metrics.columns import Column, bounded, estimate
+from strobe.metrics.intervals import nothing
+from strobe.metrics.power import LossSpread, PairSpread, spread_of
 from strobe.report.gate import as_junit, as_markdown
 from strobe.report.view import Subject, kinds_of
 from strobe.report.wording import counted
 from strobe.store.opening import Opened
 from strobe.store.run_folder import Run, StoredModel
 from strobe.studies.noise.score import noise_score, repeated_answers
-from strobe.studies.unlabelled.plan import FlickerPlan, no_flicker
-from strobe.studies.unlabelled.records import FlickerOptions
-from strobe.studies.unlabelled.score import flicker_score, flicker_sets
+from strobe.studies.unlabelled.plan import no_flicker
 from strobe.studies.variants.records import Contrast
 from strobe.studies.variants.score_contrasts import own_contrasts
+from strobe.workflows.clips import Clips, Track, clips_of, columns_of, other_machine, pair_on_clips
 from strobe.workflows.compare import compare_scores, cut_lines, doubt_lines, flicker_plan, of_one_dataset, scores_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateOptions:
-    """The limits, the model, its baselines, and how certain a failure must be.
+    """The limits, the model, its baselines, and what the verdict is about.
 
     The baselines are the models named `baselines` in each run of `against`, or in the run itself. A loss is measured
     against every baseline.
@@ -61,8 +63,7 @@ class GateOptions:
     model: str | None = None
     against: tuple[Path, ...] = ()
     baselines: tuple[str, ...] = ()
-    fail_on: FailOn = DEFAULT
-    unsure: Unsure = "fail"
+    scope: Scope = "these-clips"
     options: ScoreOptions = field(default_factory=ScoreOptions)
     subset: Path | None = None
     dataset: Path | None = None
@@ -120,7 +121,7 @@ def gate(new: Path, request: GateOptions, progress: Progress) -> Gate:
     if lost is not None and not names:
         raise StrobeError(f"<<max_loss={lost.measure}>> needs a baseline; add <<against=RUN>> or <<baseline=MODEL>>")
     parts = _parts(entrants, request, progress)
-    outcomes = [
+    judgements = [
         judge(
             part.limits,
             part.figures,
@@ -129,30 +130,30 @@ def gate(new: Path, request: GateOptions, progress: Progress) -> Gate:
             contrasts=part.contrasts,
             missing=part.missing,
             missing_varied=part.missing_varied,
-            fail_on=request.fail_on,
-            unsure=request.unsure,
+            scope=request.scope,
+            n_videos=len(set(part.judged.video_of_set.tolist())),
         )
         for part in parts
     ]
-    checks = tuple(one for limit in request.limits for found, _ in outcomes for one in found if one.limit is limit)
-    changes = tuple(one for _, found in outcomes for one in found)
+    checks = tuple(one for limit in request.limits for found, _ in judgements for one in found if one.limit is limit)
+    changes = tuple(one for _, found in judgements for one in found)
     judged, cohort, dataset = parts[0].judged, parts[0].cohort, overall(given)
     lacking = [part.missing.n for part in parts] + [one.missing.n for part in parts for one in part.opponents]
     shown, kinds, part = shown_models(entrants.known), kinds_of(given), entrants.opened.subset
     subject = Subject(kinds=kinds)
     checks = tuple(replace(one, sentence=subject.say(one.sentence)) for one in checks)
     return Gate(
-        passed=all(one.passed for one in checks),
+        passed=outcome(checks),
         model=model.name,
         baseline=names[0] if names else None,
         dataset=dataset.name,
         n_sets=judged.n_sets,
         n_sources=len(set(judged.video_of_set.tolist())),
         k=dataset.info.k if request.options.k is None else request.options.k,
-        fail_on=request.fail_on,
-        unsure=request.unsure,
+        scope=request.scope,
         checks=checks,
         change=changes[0] if changes else None,
+        clips=tuple(one.clips for part in parts for one in part.opponents if one.clips is not None) or None,
         short={one.name: shown[one.name] for one in entrants.all.values() if shown[one.name] != one.name} or None,
         kinds=kinds or None,
         subset=None if part is None else part.name,
@@ -170,14 +171,15 @@ def gate(new: Path, request: GateOptions, progress: Progress) -> Gate:
 
 
 def _parts(entrants: _Entrants, request: GateOptions, progress: Progress) -> list[_JudgedSets]:
-    """Return the rules on accuracies and the rules on flicker, each with its data; a part without rules is left out."""
-    dataset = overall(entrants.opened.dataset)
-    without_labels = {one.name for one in flicker_measures()}
-    if dataset.labelled.any() or no_flicker(entrants.opened.dataset) is not None:
-        without_labels -= {one.name for one in CLASSIFICATION}  # these are then measured on the sets with a label
+    """Return the rules on accuracies, without labels, and on noise, each with its data; empty parts are left out."""
+    given = entrants.opened.dataset
+    dataset = overall(given)
+    needs_label = {one.name for one in CLASSIFICATION} | {one.name for one in DETECTION}
     of_noise = {one.name for one in NOISE}
+    without_labels = {one.name for one in flicker_measures()} - of_noise
+    if dataset.labelled.any() or no_flicker(given) is not None:
+        without_labels -= needs_label  # these are then measured on the sets with a label
     noise = tuple(limit for limit in request.limits if limit.measure in of_noise)
-    without_labels -= of_noise
     flicker = tuple(limit for limit in request.limits if limit.measure in without_labels)
     others = tuple(limit for limit in request.limits if limit.measure not in without_labels | of_noise)
     parts = [_accuracies(entrants, request, others, progress)] if others else []
@@ -215,44 +217,94 @@ def _accuracies(
 
 
 def _flicker(entrants: _Entrants, request: GateOptions, limits: tuple[Limit, ...], progress: Progress) -> _JudgedSets:
-    """Return the rules on flicker, which is measured on all sets. Raise StrobeError if there is no flicker."""
+    """Return the rules without labels, which are measured on all sets. Raise StrobeError if there is no flicker."""
     given, model, options = entrants.opened.dataset, entrants.model, request.options
     name = limits[0].measure
     if (reason := no_flicker(given)) is not None:
         raise StrobeError(
             f"{printable(given.name)} has no {name}: {reason}; limit drop or flip_rate, or use a dataset without labels"
         )
-    if model.task is not Task.CLASSIFICATION:
-        raise StrobeError(
-            f"{printable(model.name)} is a detector, and {name} is a figure of classifiers; tables/links.csv of the "
-            "run shows how often its boxes come and go"
-        )
-    plan, cuts = flicker_plan(given, options)
-    if plan is None:
+    clips, cuts = clips_of(given, overall(given), options)
+    if clips is None:
         raise StrobeError(f"{printable(given.name)}: a scene cut lies inside every set, so flicker cannot be measured")
-    flickers: dict[str, FlickerSets] = {}
-    figures: Mapping[str, Estimate] = {}
+    held: dict[str, tuple[ModelColumns, Track]] = {}
     with progress.task("scoring", len(entrants.all)) as advance:
-        for one, stored in entrants.all.items():
-            answers = stored.load()
-            if not isinstance(answers, ClassAnswers):  # a baseline has the task of the model
-                continue
-            flickers[one] = flicker_sets(plan, answers, name=one)
-            if stored is model:
-                score = flicker_score(FlickerPlan(plan.dataset, options, FlickerOptions()), answers)
-                figures = {} if score is None else flicker_figures(score)
+        for label, stored in entrants.all.items():
+            found = columns_of(clips, stored, name=label)
+            if found is None:
+                raise StrobeError(
+                    f"{printable(label)} is a detector, and {name} is a figure of classifiers; tables/links.csv of the "
+                    "run shows how often its boxes come and go"
+                )
+            held[label] = found
             advance(1)
-    if not figures:
-        raise StrobeError(f"{printable(model.name)}: none of the {plan.n_sets} sets has all its answers")
-    new, cohort = flickers[model.name], replace(Cohort.of(given, needs_labels=False), unlabelled_sets=0)
+    columns, track = held[model.name]
+    if not track.scored.any():
+        raise StrobeError(f"{printable(model.name)}: none of the {len(track.scored)} sets has all its answers")
+    plan = clips.shared.plan
+    figures = {
+        name: estimate(column, replicates=options.draws, seed=options.seed, interval=options.interval)
+        for name, column in columns.columns.items()
+        if name in {limit.measure for limit in limits}
+    }
+    cohort = replace(Cohort.of(given, needs_labels=False), unlabelled_sets=0)
+    missing = MissingSets(n=int((~track.scored).sum()), extremes=_column_extremes(columns))
     return _JudgedSets(
         limits=limits,
         judged=plan.dataset,
-        figures=figures,
-        missing=MissingSets(n=new.n_missing, extremes=flicker_extremes(plan.dataset, new, options)),
-        opponents=[_flicker_opponent(plan, new, flickers[one]) for one in entrants.baselines],
+        figures={**dict.fromkeys(columns.columns, nothing("it was not asked for")), **figures},
+        missing=missing,
+        opponents=[
+            _clip_opponent(clips, entrants, held, one, scope=request.scope, given=stored)
+            for one, stored in entrants.baselines.items()
+        ],
         cohort=cohort,
         cautions=(*cohort.cautions(), *cut_lines(cuts)),
+    )
+
+
+def _column_extremes(columns: ModelColumns) -> dict[str, Extremes]:
+    """Return the lowest and highest possible figure over all sets, for the columns of which it is known."""
+    out = {}
+    for name, column in columns.columns.items():
+        if isinstance(column, Column) and column.kind != "rate":
+            out[name] = Extremes(*(Estimate(value=end, **_ALONE) for end in bounded(column)))
+    return out
+
+
+_ALONE: dict[str, Any] = {"low": None, "high": None, "n": 0, "reason": "a bound over the missing sets"}
+
+
+def _clip_opponent(
+    clips: Clips,
+    entrants: _Entrants,
+    held: Mapping[str, tuple[ModelColumns, Track]],
+    name: str,
+    *,
+    scope: Scope,
+    given: StoredModel,
+) -> Opponent:
+    """Compare the model with one baseline on the same clips."""
+    new, old = held[entrants.model.name], held[name]
+    pair = pair_on_clips(clips, old, new, scope=scope, reason=other_machine(given, entrants.model))
+    known = {one.name: one for one in clips.measures}
+    n = int((~(new[1].scored & old[1].scored)).sum())
+    ends = {}
+    for measure, one in known.items():
+        a, b = new[0].columns.get(measure), old[0].columns.get(measure)
+        if n and isinstance(a, Column) and isinstance(b, Column) and a.kind != "rate":
+            (low, high), (least, most) = bounded(a), bounded(b)
+            gaps = (low - most, high - least) if one.more_is_worse else (least - high, most - low)
+            ends[measure] = Extremes(*(Estimate(value=gap, **_ALONE) for gap in gaps))
+    return Opponent(
+        name=name,
+        losses={
+            one.measure: loss_on_clips(one, scope=scope, grows=known[one.measure].more_is_worse)
+            for one in pair.differences
+        },
+        tolerances={one.measure: one.tolerance for one in pair.differences},
+        missing=MissingSets(n=n, extremes=ends),
+        clips=pair,
     )
 
 
@@ -278,22 +330,6 @@ def _noise(entrants: _Entrants, request: GateOptions, limits: tuple[Limit, ...])
         opponents=[],
         cohort=cohort,
         cautions=(*cohort.cautions(), *cut_lines(cuts)),
-    )
-
-
-def _flicker_opponent(plan: Plan, new: FlickerSets, old: FlickerSets) -> Opponent:
-    """Compare the flicker of one baseline with that of the model."""
-    dataset, lacking = plan.dataset, int((~(new.scored & old.scored)).sum())
-    missing = MissingSets()
-    if lacking:
-        ends = extreme_flicker(dataset, new, old)
-        losses = [loss_of("flicker", ends[name], new=new.model) for name in ("best", "worst")]
-        missing = MissingSets(n=lacking, extremes={"flicker": Extremes(*losses)})
-    return Opponent(
-        name=old.model,
-        comparisons=compare_flicker(dataset, [new, old]),
-        spreads=loss_spreads(dataset, new, old, ("flicker",)),
-        missing=missing,
     )
 
 
@@ -345,7 +381,9 @@ def _opponent(
         judged = dataset.labelled_sets()
         spreads, missing = loss_spreads(judged, new, old), _missing_in_pair(judged, new, old)
     comparisons = compare_scores(dataset, [new, old])
-    return Opponent(name=old.model, comparisons=comparisons, spreads=spreads, missing=missing)
+    names = ["drop" if one.metric == "map_drop" else one.metric for one in comparisons]
+    losses: dict[str, Estimate] = {name: loss_of(name, comparisons, new=new.model) for name in names}
+    return Opponent(name=old.model, losses=losses, spreads=spreads, missing=missing, comparisons=comparisons)
 
 
 def _judged(dataset: Dataset, model: StoredModel) -> Dataset:
@@ -394,7 +432,7 @@ def plan_gate(
     for limit in request.limits:
         part = part_of[id(limit)]
         (opponent,), videos = part.opponents, len(set(part.judged.video_of_set.tolist()))
-        loss = loss_of(limit.measure, opponent.comparisons, new=entrants.model.name)
+        loss = opponent.losses[limit.measure]
         if loss.low is None or loss.high is None:
             raise StrobeError(f"<<plan>> <<max_loss={limit.measure}>>: {loss.reason or 'no interval'}; use more videos")
         out.append(plan_loss(limit, opponent.spreads.get(limit.measure) or spread_of(loss), n_videos=videos))

@@ -24,6 +24,7 @@ from strobe.core.names import short_names
 from strobe.core.parquet import read_footer
 from strobe.core.ports import Silent
 from strobe.core.tables import Boxes, Frames, Labels
+from strobe.report.clips import clip_lines
 from strobe.report.view import shorter
 from strobe.review.secret import server_secret
 from strobe.workflows.compare import compare_runs
@@ -140,14 +141,25 @@ def compare_words(rows: Sequence[tuple[Path, str]]) -> dict[str, Any]:
     runs = list(dict.fromkeys(path for path, _ in rows))
     folders = dict(zip(runs, short_names([str(path.resolve()) for path in runs]), strict=True))
     names = list(dict.fromkeys(model for _, model in rows))
-    found = compare_runs(runs, models=names, options=ScoreOptions(), subset=None, progress=Silent(), allow_missing=True)
+    compared = compare_runs(
+        runs, models=names, options=ScoreOptions(), subset=None, progress=Silent(), allow_missing=True
+    )
+    found = compared.comparisons
     wanted = {one: place for place, (run, model) in enumerate(rows) for one in (model, f"{folders[run]}/{model}")}
     chosen = [one for one in found if one.a in wanted and one.b in wanted]
-    if not chosen:
+    clips = [one for one in compared.clips if one.old in wanted and one.new in wanted]
+    if not chosen and not clips:
         raise InvalidValue("these models cannot be compared; choose models of one task on one dataset")
-    short = shorter(name for one in chosen for name in (one.a, one.b))
+    short = shorter(
+        [name for one in chosen for name in (one.a, one.b)] + [name for one in clips for name in (one.old, one.new)]
+    )
+    on_clips = [
+        {"metric": one.lead or "", "text": short(printable(line, limit=2000)), "n": one.n_frames}
+        for one in clips
+        for line in clip_lines(one)
+    ]
     return {
-        "sentences": [_sentence(one, short) for one in chosen],
+        "sentences": [*(_sentence(one, short) for one in chosen), *on_clips],
         "changes": [_change(one, short, wanted) for one in chosen if change(one) is not None],
         "cautions": list(dict.fromkeys(printable(line, limit=600) for one in chosen for line in one.cautions or ())),
     }
