@@ -115,6 +115,10 @@ class ModelColumns:
     columns: Mapping[str, Measured]
     repeats: Mapping[str, Floats] = field(default_factory=dict)
 
+    def value(self, measure: str) -> float | None:
+        """Return the figure of a measure, or None if it was not measured."""
+        return self.columns[measure].value if measure in self.columns else None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tolerance:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ T = TypeVar("T")
 Pairing = Callable[[Sequence[Any]], list[tuple[Any, Any]]]
 """The pairs of scores to compare."""
 
-Metric = Literal["acc_orig", "acc_pmk", "drop", "map_orig", "map_pmk", "map_drop", "flicker"]
+Metric = Literal["acc_orig", "acc_pmk", "drop", "map_orig", "map_pmk", "map_drop"]
 """`map_drop` is the name of a detector's own drop, because two detectors are also compared as classifiers."""
 _WORDS = {
     "acc_orig": "accuracy on the anchors",
@@ -33,11 +33,10 @@ _WORDS = {
     "map_orig": "mAP on the anchors",
     "map_pmk": "mAP on the worst frames (pm-k)",
     "map_drop": "drop of mAP from anchors to worst frames",
-    "flicker": "flicker",
 }
 ACCURACIES: tuple[Metric, ...] = ("acc_orig", "acc_pmk", "drop")
 """The metrics on which classifiers are compared if sets have labels."""
-WHOLE_SETS = ("acc_pmk", "map_pmk", "flicker")
+WHOLE_SETS = ("acc_pmk", "map_pmk")
 """The metrics on whole sets; their comparisons list the sets that one model holds and the other does not."""
 MOST_NAMED = 20
 MOST_NAMES = 4000
@@ -52,8 +51,7 @@ class Comparison:
     counted only in comparisons of whole sets. A detector is right on a set if AP is above 0 on the anchor and no lower
     on any member. From a to b, `only_a` sets are newly broken and `only_b` sets are newly held. `sets_only_a` and
     `sets_only_b` list at most 20 of these sets each, by their short names in tables/sets. The nearest flicker comes
-    first, and sets lost on the anchor come last. The table tables/sets lists all sets. For
-    flicker, `only_a` sets flicker only for a: from a to b, they no longer flicker, and `only_b` sets newly flicker.
+    first, and sets lost on the anchor come last. The table tables/sets lists all sets.
 
     `p` is the p-value to read, and `test` names its test. For classifiers, this is exact McNemar if every video has one
     set, else the video-level sign-flip test. For detectors, it is a paired jackknife over videos. `p_mcnemar` is always
@@ -142,7 +140,7 @@ def paired_tests(
     out: list[Comparison] = []
     if len(scores) < 2:
         return out
-    names, most = short_names(dataset.sets.set_id.tolist()), names_each(len(scores))
+    names, most = short_names(dataset.sets.set_id.tolist(), even=True), names_each(len(scores))
     for metric in metrics:
         pairs = [_Pair(metric, a, b, dataset.video_of_set) for a, b in pairing(scores)]
         tested = [pair for pair in pairs if pair.n]
@@ -228,13 +226,12 @@ class _Pair:
     def naming(self, found: Comparison, names: Sequence[str], most: int) -> Comparison:
         """Return the comparison with the sets that only one of the two models holds, or on which only one flickers."""
         a, b = self._both
-        fails = (a, b) if self.metric == "flicker" else (b, a)
         sides = np.zeros((2, len(self._cohort)), dtype=bool)
         sides[:, self._cohort] = self.gap > 0, self.gap < 0
         return replace(
             found,
-            sets_only_a=named(names, sides[0], fails[0].first_wrong, most),
-            sets_only_b=named(names, sides[1], fails[1].first_wrong, most),
+            sets_only_a=named(names, sides[0], b.first_wrong, most),
+            sets_only_b=named(names, sides[1], a.first_wrong, most),
         )
 
     def nothing(self) -> Comparison:
@@ -259,8 +256,6 @@ def _value(score: SetOutcomes, metric: Metric) -> NDArray[np.int64]:
     orig, perturbed = score.right_at(0).astype(np.int64), score.right_at(score.k).astype(np.int64)
     if metric == "acc_orig":
         return orig
-    if metric == "flicker":
-        return 1 - perturbed
     return perturbed if metric == "acc_pmk" else orig - perturbed
 
 
@@ -273,22 +268,18 @@ def said(c: Comparison) -> str:
     if c.p_holm is None:
         why = difference.reason or "no test was made"
         return f"{a} and {b} differ by {_points(100 * c.difference.value)} points in {what}; not tested: {why}."
-    sure = c.p_holm < LEVEL
-    # The model with the higher value comes first, so that the figure matches the sentence.
-    first, second, sign = (b, a, -1) if sure and c.difference.value < 0 else (a, b, 1)
+    sure, value = c.p_holm < LEVEL, c.difference.value
     interval = ""
     if difference.low is not None and difference.high is not None:
-        ends = sorted((sign * 100 * difference.low, sign * 100 * difference.high))
-        interval = f", 95 % interval {_points(ends[0])} to {_points(ends[1])}"
+        interval = f", 95 % interval {_points(100 * difference.low)} to {_points(100 * difference.high)}"
     lacking = f", {_sets(c.missing_sets)} with missing predictions not compared" if c.missing_sets else ""
     how = f"p = {_p(c.p_holm)} after Holm, {c.test}"
-    figures = f"({_points(sign * 100 * c.difference.value)} points{interval}; {how}; n = {c.n_sets}{lacking})"
-    if sure and c.metric == "flicker":
-        return f"{first} flickers more than {second}: it changes its answer in more sets {figures}."
+    figures = f"({_points(100 * value)} points{interval}; {how}; n = {c.n_sets}{lacking})"
     if sure and c.metric in ("drop", "map_drop"):
-        return f"{first} flickers more than {second}: its {what} is larger {figures}."
+        more, larger = ("more", "larger") if value > 0 else ("less", "smaller")
+        return f"{a} flickers {more} than {b}: its {what} is {larger} {figures}."
     if sure:
-        return f"{first} is better than {second} in {what} {figures}."
+        return f"{a} is {'better' if value > 0 else 'worse'} than {b} in {what} {figures}."
     why = "" if difference.reason is None else f" {difference.reason[0].upper()}{difference.reason[1:]}."
     return f"No significant difference between {a} and {b} in {what} {figures}.{why}"
 
@@ -297,8 +288,7 @@ def said(c: Comparison) -> str:
 class Change:
     """The change of the sets from one model to another: counts, and the names of some sets.
 
-    `by_box` means that both are detectors, compared by the class of their most confident box. With `flicker`, a newly
-    held set no longer flickers, and a newly broken set newly flickers.
+    `by_box` means that both are detectors, compared by the class of their most confident box.
     """
 
     before: str
@@ -310,12 +300,9 @@ class Change:
     held: tuple[str, ...]
     broken: tuple[str, ...]
     by_box: bool = False
-    flicker: bool | None = field(default=None, metadata=LEFT_OUT)
 
-    @property
-    def words(self) -> tuple[str, str]:
-        """How the two kinds of changed sets are called: those that are better now, and those that are worse."""
-        return ("no longer flickering", "newly flickering") if self.flicker else ("newly held", "newly broken")
+    words: ClassVar[tuple[str, str]] = ("newly held", "newly broken")
+    """How the two kinds of changed sets are called: those that are better now, and those that are worse."""
 
     def sentence(self) -> str:
         """The counts in words."""
@@ -335,8 +322,7 @@ def change(c: Comparison, *, before: str | None = None) -> Change | None:
         return None
     only = {c.a: (c.only_a, c.sets_only_a or ()), c.b: (c.only_b, c.sets_only_b or ())}
     first, second = (c.b, c.a) if before == c.b else (c.a, c.b)
-    flicker = c.metric == "flicker"
-    better, worse = (only[first], only[second]) if flicker else (only[second], only[first])
+    better, worse = only[second], only[first]
     return Change(
         before=first,
         after=second,
@@ -346,7 +332,6 @@ def change(c: Comparison, *, before: str | None = None) -> Change | None:
         newly_broken=worse[0],
         held=better[1],
         broken=worse[1],
-        flicker=flicker or None,
     )
 
 

@@ -31,7 +31,7 @@ def compare_detectors(
     counted by whether AP ever falls below the AP of the anchor.
     """
     expect(len({score.settings.k for score in scores}) <= 1, "compare", "one k for all models", None)
-    names, most = short_names(dataset.sets.set_id.tolist()), names_each(len(scores))
+    names, most = short_names(dataset.sets.set_id.tolist(), even=True), names_each(len(scores))
     out: list[Comparison] = []
     freedom = max(effective_videos(np.unique(dataset.video_of_set, return_counts=True)[1]) - 1, LEAST_FREEDOM)
     metrics: tuple[Metric, ...] = ("map_orig", "map_pmk", "map_drop")

@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from strobe.analyses.clips import Difference
 from strobe.analyses.comparison import WHOLE_SETS, Comparison
-from strobe.analyses.comparison_flicker import FlickerSets
+from strobe.analyses.measures import Measure, Unit
 from strobe.analyses.model_results import ClassificationScore, DetectionScore, Headline
 from strobe.core.codec import LEFT_OUT, Count
 from strobe.core.estimate import Estimate
@@ -12,7 +14,19 @@ from strobe.core.tasks import Task
 from strobe.metrics.intervals import nothing
 from strobe.metrics.paired import LEVEL
 
-Score = ClassificationScore | DetectionScore | FlickerSets
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClipScore:
+    """The figure of one model on the clips, in the measure that all steps are compared on."""
+
+    model: str
+    measure: Measure[Any]
+    figure: Estimate
+    task: Task = Task.CLASSIFICATION
+    n_missing: int = 0
+
+
+Score = ClassificationScore | DetectionScore | ClipScore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,9 +36,9 @@ class HistoryStep:
     `line` joins successive checkpoints; `since` is this checkpoint's pmk minus the pmk of the previous checkpoint.
     `since_first` is the difference from the first checkpoint of its line. `since_best` is the difference from the best
     earlier checkpoint, which `best` names. `clearly`, `clearly_first` and `clearly_best` are the outcomes of the
-    corrected test: better, worse, or None. If no set has a label, `flicker` is present, the differences are differences
-    of flicker, and a step with less flicker is better. `unscored` is the number of sets that could not be scored for
-    this checkpoint.
+    corrected test: better, worse, or None. If no set has a label, `measure` names the measure without labels that the
+    steps are compared on, `figure` is its value, and better and worse are facts about the clips of the runs. `unscored`
+    is the number of sets that could not be scored for this checkpoint.
     """
 
     name: str
@@ -44,12 +58,14 @@ class HistoryStep:
     clearly_best: str | None = field(default=None, metadata=LEFT_OUT)
     best: str | None = field(default=None, metadata=LEFT_OUT)
     unscored: Count | None = field(default=None, metadata=LEFT_OUT)
-    flicker: Estimate | None = field(default=None, metadata=LEFT_OUT)
+    measure: str | None = field(default=None, metadata=LEFT_OUT)
+    unit: Unit | None = field(default=None, metadata=LEFT_OUT)
+    figure: Estimate | None = field(default=None, metadata=LEFT_OUT)
 
     @property
     def tested(self) -> Estimate:
         """The figure that is compared with earlier steps."""
-        return self.pmk if self.flicker is None else self.flicker
+        return self.pmk if self.figure is None else self.figure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,8 +122,9 @@ def earlier_of(scores: Sequence[Score]) -> dict[str, Earlier]:
 
 
 def _goodness(score: Score) -> float:
-    if isinstance(score, FlickerSets):
-        return -2.0 if score.flicker.value is None else -score.flicker.value
+    if isinstance(score, ClipScore):
+        value = score.figure.value
+        return -float("inf") if value is None else -value if score.measure.more_is_worse else value
     value = score.headline[1].value
     return -1.0 if value is None else value
 
@@ -125,13 +142,13 @@ def step_of(
     place: tuple[str, str, str],
     result: Score,
     earlier: Earlier | None,
-    tested: Mapping[tuple[str, str], Comparison],
+    tested: Mapping[tuple[str, str], Comparison | Difference],
 ) -> HistoryStep:
     """Return one step. `place` is run, model and time; `tested` maps (later, earlier) model to their comparison."""
     run, model, at = place
-    flicker, none = None, nothing("no set has a label")
-    if isinstance(result, FlickerSets):
-        flicker, (orig, pmk, drop), unscored = result.flicker, Headline(none, none, none), result.n_missing
+    measure, none = None, nothing("no set has a label")
+    if isinstance(result, ClipScore):
+        measure, (orig, pmk, drop), unscored = result.measure, Headline(none, none, none), result.n_missing
     else:
         (orig, pmk, drop), unscored = result.headline, result.unscored.sets
     names = (None, None, None) if earlier is None else (earlier.before, earlier.first, earlier.best)
@@ -155,18 +172,24 @@ def step_of(
         clearly_best=clearly_best,
         best=None if since_best is None else names[2],
         unscored=unscored or None,
-        flicker=flicker,
+        measure=None if measure is None else measure.name,
+        unit=None if measure is None else measure.unit,
+        figure=result.figure if isinstance(result, ClipScore) else None,
     )
 
 
-def _told(comparison: Comparison | None) -> tuple[Estimate | None, str | None]:
-    """Return the difference, and the outcome of its test."""
+def _told(comparison: Comparison | Difference | None) -> tuple[Estimate | None, str | None]:
+    """Return the difference, and the outcome of its test or the fact about the clips."""
     if comparison is None:
         return None, None
+    if isinstance(comparison, Difference):
+        reason = comparison.reason or "a fact about these clips"
+        alone = Estimate(value=comparison.change, low=None, high=None, n=comparison.n, reason=reason)
+        word = comparison.verdict if comparison.verdict in ("better", "worse") else None
+        return comparison.others or alone, word
     if comparison.p_holm is None or comparison.p_holm >= LEVEL:
         return comparison.difference, None
-    sign = -1 if comparison.metric == "flicker" else 1
-    return comparison.difference, "better" if sign * (comparison.difference.value or 0) > 0 else "worse"
+    return comparison.difference, "better" if (comparison.difference.value or 0) > 0 else "worse"
 
 
 def tests_of(comparisons: Sequence[Comparison]) -> dict[tuple[str, str], Comparison]:

@@ -359,7 +359,7 @@ class Comparisons(tuple[Comparison, ...]):
 
 
 class ClipVerdicts(tuple[ClipComparison, ...]):
-    """A tuple of ClipComparison, one for each pair of models on the same clips. Its repr is the text of `strobe compare`.
+    """A tuple of ClipComparison, one for each pair of models on the same clips. Its repr is the output of `compare`.
 
     Each has the `verdict` ("worse", "better" or "the same"), the `differences` of all measures, and the places that are
     newly `unsteady` and newly `steady`. `to_frame()` returns a pandas DataFrame with a row per pair and measure.

@@ -73,7 +73,7 @@ class Checkpoints(History):
                 "pmk_low": one.pmk.low,
                 "pmk_high": one.pmk.high,
                 "drop": one.drop.value,
-                **({} if one.flicker is None else {"flicker": one.flicker.value}),
+                **({} if one.figure is None else {one.measure or "": one.figure.value}),
                 "since": None if one.since is None else one.since.value,
                 "clearly": one.clearly or "",
                 "since_first": None if one.since_first is None else one.since_first.value,
@@ -240,7 +240,8 @@ def history(
     """Compare the models of several run folders over time.
 
     Each step is compared with the step before it, with the first step, and with the best step before it (`since`,
-    `since_first` and `since_best` of a step). If no set has a label, classifiers are compared by flicker.
+    `since_first` and `since_best` of a step). If no set has a label, classifiers are compared on the clips
+    themselves, in a measure that needs no label.
 
     Args:
         runs: The run folders. All must be on one dataset.

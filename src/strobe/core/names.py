@@ -5,10 +5,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 
-def short_names(names: Sequence[str]) -> list[str]:
+def short_names(names: Sequence[str], *, even: bool = False) -> list[str]:
     """Return each name without unneeded folders and without its image suffix; equal names stay equal.
 
-    A name keeps the last parts that make it unique, joined by a middle dot.
+    A name keeps the last parts that make it unique, joined by a middle dot. With `even`, all names keep equally many.
 
     >>> short_names(["val/clip1/000010.JPEG", "val/clip1/000020.JPEG", "dog@7"])
     ['000010', '000020', 'dog@7']
@@ -28,6 +28,10 @@ def short_names(names: Sequence[str]) -> list[str]:
             break
         for name in unclear:
             taken[name] += 1
+    if even:
+        taken = dict.fromkeys(distinct, max(taken.values(), default=1))
+        shown = {name: "·".join(parts[name][-taken[name] :]) for name in distinct}
+        uses = Counter(shown.values())
     # Names that no folder distinguishes (`a.png` and `a.jpg`) keep their suffix.
     return [shown[name] if uses[shown[name]] == 1 else "·".join(_split(name)[-taken[name] :]) for name in names]
 

@@ -22,31 +22,32 @@ _NAMES = {Task.CLASSIFICATION: ("acc_orig", "acc_pmk"), Task.DETECTION: ("map_or
 
 
 def _figures(step: HistoryStep) -> dict[str, Estimate]:
-    """Return the figures of a step by name: flicker alone if no set has a label."""
-    if step.flicker is not None:
-        return {"flicker": step.flicker}
+    """Return the figures of a step by name: one measure if no set has a label."""
+    if step.figure is not None:
+        return {step.measure or "": step.figure}
     orig, pmk = _NAMES[step.task]
     return {orig: step.orig, pmk: step.pmk, "drop": step.drop}
 
 
 def _tested(step: HistoryStep) -> str:
     """Return the name of the figure that is compared with earlier steps."""
-    return "flicker" if step.flicker is not None else _NAMES[step.task][1]
+    return step.measure or _NAMES[step.task][1]
 
 
 def history_rows(found: History) -> list[tuple[str, list[list[str]]]]:
     """Return a text table with a header for each line of models, keyed by the line's name."""
     out = []
     for line, steps in found.lines().items():
-        since_previous = f"{_tested(steps[0])} since the previous, points"
-        rows = [["", "when", *_figures(steps[0]), since_previous, "since the first, points"]]
-        rows[0].append("since the best so far, points")
+        unit = {"share": "points", "per second": "/s", "seconds": "s", "frames": "frames"}[steps[0].unit or "share"]
+        since_previous = f"{_tested(steps[0])} since the previous, {unit}"
+        rows = [["", "when", *_figures(steps[0]), since_previous, f"since the first, {unit}"]]
+        rows[0].append(f"since the best so far, {unit}")
         shown = {one.name: _step(one) for one in steps}
         for one in steps:
-            figures = map(with_interval, _figures(one).values())
-            best = _since(one.since_best, one.clearly_best)
+            figures = [_text(one, figure) for figure in _figures(one).values()]
+            best = _since(one, one.since_best, one.clearly_best)
             best += "" if one.best is None else f" ({shown[one.best]})"
-            since = _since(one.since, one.clearly), _since(one.since_first, one.clearly_first)
+            since = _since(one, one.since, one.clearly), _since(one, one.since_first, one.clearly_first)
             rows.append([shown[one.name], _when(one.at), *figures, *since, best])
         out.append((printable(line), rows))
     return out
@@ -55,7 +56,7 @@ def history_rows(found: History) -> list[tuple[str, list[list[str]]]]:
 def history_lines(found: History) -> list[str]:
     """Return the tables as lines of text: one block per line of models, one row per step."""
     sets = counted(found.n_sets, "set") + in_subset(found.subset)
-    out = [f"{printable(found.dataset)}: {sets}, k = {found.k}; % [95 % interval]"]
+    out = [f"{printable(found.dataset)}: {sets}, k = {found.k}; {_unit_note(found)}"]
     for line, rows in history_rows(found):
         if line:
             out += ["", line]
@@ -63,6 +64,11 @@ def history_lines(found: History) -> list[str]:
         if len(rows) > 3:  # with two steps, the first is also the previous one
             out += ["", *_aligned([[row[0], *row[-2:]] for row in rows])]
     return out + history_notes(found)
+
+
+def _unit_note(found: History) -> str:
+    on_clips = any(one.measure is not None for one in found.steps)
+    return "better and worse are facts about these clips" if on_clips else "% [95 % interval]"
 
 
 def history_notes(found: History) -> list[str]:
@@ -96,9 +102,18 @@ def _when(at: str) -> str:
     return printable(at[:16].replace("T", " ")) or "—"
 
 
-def _since(difference: Estimate | None, clearly: str | None) -> str:
+def _text(step: HistoryStep, figure: Estimate) -> str:
+    """Return a figure in the unit of its measure."""
+    if step.unit in (None, "share"):
+        return with_interval(figure)
+    return figure.text(scale=1, digits=2).replace("-", "−")
+
+
+def _since(step: HistoryStep, difference: Estimate | None, clearly: str | None) -> str:
     if difference is None:
         return "—"
+    if step.measure is not None:
+        return f"{_text(step, difference)}  {clearly or 'the same'}"
     return f"{with_interval(difference)}  {f'clearly {clearly}' if clearly else 'not significant'}"
 
 
@@ -164,8 +179,9 @@ def paint_history(figure: Any, found: History, *, is_narrow: bool = False) -> No
             label.set_ha("right" if len(longest) > (3 if is_narrow else 6) else "center")
         axes.set_ylabel(f"{_tested(longest[0])}, k = {found.k}")
         axes.margins(x=0.04)
-        shares(axes)
-        set_unit(axes)
+        if longest[0].unit in (None, "share"):
+            shares(axes)
+            set_unit(axes)
         if is_narrow:
             axes.legend(loc="upper left", bbox_to_anchor=(0, -0.3), handlelength=1.6)
         else:
@@ -174,9 +190,9 @@ def paint_history(figure: Any, found: History, *, is_narrow: bool = False) -> No
 
 def _line(axes: Any, place: int, steps: Sequence[HistoryStep], line: str) -> None:
     orig, pmk = (f"{line} {name}".strip() for name in (_NAMES[steps[0].task][0], _tested(steps[0])))
-    by_flicker = steps[0].flicker is not None
-    known = [(x, one) for x, one in enumerate(steps) if is_known(one.tested) and (by_flicker or is_known(one.orig))]
-    if not by_flicker:
+    on_clips = steps[0].measure is not None
+    known = [(x, one) for x, one in enumerate(steps) if is_known(one.tested) and (on_clips or is_known(one.orig))]
+    if not on_clips:
         anchors = line_through(orig, place, [(x, one.orig) for x, one in known], dashed=marker_of(place))
         put_line(axes, replace(anchors, colour=GREY if place == 0 else MUTED), has_band=False)
     put_line(axes, line_through(pmk, place, [(x, one.tested) for x, one in known]))

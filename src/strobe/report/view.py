@@ -85,7 +85,7 @@ class Subject:
         if self.varied:
             text = text.replace("accuracy on whole sets (pm-k)", "accuracy under every variant")
             text = text.replace("drop from anchors to whole sets", "drop to the worst variant")
-        return text.replace(" flickers more than ", " loses more than ") if self.kinds else text
+        return re.sub(r" flickers (more|less) than ", r" loses \1 than ", text) if self.kinds else text
 
     @property
     def is_video(self) -> bool:

@@ -26,7 +26,7 @@ from strobe.studies.detection.records import DetectionOptions
 from strobe.studies.detection.score import has_boxes
 from strobe.studies.detection.score import score as score_boxes
 from strobe.studies.unlabelled.plan import no_flicker, without_cuts
-from strobe.studies.unlabelled.score import flicker_sets
+from strobe.studies.unlabelled.score import first_changes
 
 STATUS = ("unscored", "holds", "breaks", "wrong")
 """The outcomes of a model on a set. A column of outcomes holds indices into this list."""
@@ -168,13 +168,13 @@ def computed_outcomes(
         return _of_sets(class_sets(part, set_facts(part), answers.as_classes(), k=k), part, places, n, reach)
     part = dataset if no_flicker(dataset) is not None else without_cuts(dataset, k)[0] or dataset
     plan = Plan(part, ScoreOptions(k=k))
-    flicker = flicker_sets(plan, answers.as_classes(), name=model.name)
-    known = np.flatnonzero(flicker.scored)
-    steady = flicker.first_wrong[known] > plan.k
+    first = first_changes(plan, answers.as_classes())
+    known = np.flatnonzero(first >= 0)
+    steady = first[known] > plan.k
     columns = {
         "anchor_right": np.ones(len(known), dtype=bool),
         "holds": steady,
-        "first_wrong_distance": np.where(steady, np.nan, flicker.first_wrong[known]).astype(np.float32),
+        "first_wrong_distance": np.where(steady, np.nan, first[known]).astype(np.float32),
     }
     rows = places.rows(list(map(str, part.sets.set_id[known].tolist())))
     return _outcomes(rows, columns, n, reach=reach, has_labels=False)

@@ -22,6 +22,7 @@ from strobe.core.names import short_names
 from strobe.core.ports import Progress
 from strobe.core.readings import reading_lines
 from strobe.core.tasks import Task
+from strobe.models.requested import requested_models
 from strobe.report.headline import out_of_reach
 from strobe.report.view import Subject, kinds_of
 from strobe.report.wording import counted
@@ -133,7 +134,6 @@ def in_words(
     *,
     k: int | None = None,
     detectors: Sequence[DetectionScore] = (),
-    across_cuts: int = 0,
 ) -> tuple[Comparison, ...]:
     """Return the comparisons with sentences in the terms of the dataset and k, e.g. photos instead of videos.
 
@@ -142,10 +142,9 @@ def in_words(
     subject = Subject(
         kinds=kinds_of(dataset), k=dataset.info.k if k is None else k, varied=dataset.variants is not None
     )
-    needs_labels = any(one.metric != "flicker" and not one.metric.startswith("map_") for one in comparisons)
+    needs_labels = any(not one.metric.startswith("map_") for one in comparisons)
     cohort, names = Cohort.of(dataset, needs_labels=needs_labels), [one.model for one in detectors]
     cautions = cohort.cautions()
-    of_flicker = (*replace(cohort, unlabelled_sets=0).cautions(), *cut_lines(across_cuts))
     doubts = {
         one.model: [subject.say(line, names=names) for line in doubt_lines({one.model: one})] for one in detectors
     }
@@ -153,16 +152,7 @@ def in_words(
         replace(
             one,
             sentence=subject.say(one.sentence, names=(one.a, one.b)),
-            cautions=tuple(
-                dict.fromkeys(
-                    (
-                        *(of_flicker if one.metric == "flicker" else cautions),
-                        *doubts.get(one.a, ()),
-                        *doubts.get(one.b, ()),
-                    )
-                )
-            )
-            or None,
+            cautions=tuple(dict.fromkeys((*cautions, *doubts.get(one.a, ()), *doubts.get(one.b, ())))) or None,
         )
         for one in comparisons
     )
@@ -249,6 +239,7 @@ def _wanted(
     """Return the models to compare, each under a unique name."""
     stored = [(run, model) for run, held in zip(runs, found, strict=True) for model in held]
     known = Counter(model.name for _, model in stored)
+    models = [name if name in known else _name_of(name) for name in models]
     missing = next((name for name in models if name not in known), None)
     if missing is not None:
         names = ", ".join(printable(name) for name in sorted(known)) or "none"
@@ -260,3 +251,11 @@ def _wanted(
     folders = short_names([str(run.resolve()) for run in runs])
     of_run = dict(zip(runs, folders, strict=True))
     return [(model.name if known[model.name] == 1 else f"{of_run[run]}/{model.name}", model) for run, model in chosen]
+
+
+def _name_of(text: str) -> str:
+    """Return the name under which `strobe eval -m TEXT` stores a model, or the text if it is no model string."""
+    try:
+        return requested_models([text])[0].name
+    except StrobeError:
+        return text

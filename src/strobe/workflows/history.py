@@ -3,15 +3,25 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+from strobe.analyses.clips import Difference, ModelColumns, differences
 from strobe.analyses.comparison import Comparison
-from strobe.analyses.comparison_flicker import FlickerSets, compare_flicker
-from strobe.analyses.history import Earlier, History, Score, earlier_of, lines_of, step_of, tests_of, with_earlier
-from strobe.analyses.plan import Plan, ScoreOptions
+from strobe.analyses.history import (
+    ClipScore,
+    Earlier,
+    History,
+    Score,
+    earlier_of,
+    lines_of,
+    step_of,
+    tests_of,
+    with_earlier,
+)
+from strobe.analyses.measures import Measure
+from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.results import Cohort
 from strobe.analyses.variants_view import overall
-from strobe.core.answers import ClassAnswers
 from strobe.core.codec import encode
 from strobe.core.errors import StrobeError, printable
 from strobe.core.files import write_bytes, write_json, write_text
@@ -21,10 +31,11 @@ from strobe.core.ports import Progress
 from strobe.core.readings import reading_lines
 from strobe.core.swaps import swapping
 from strobe.core.tasks import Task
+from strobe.metrics.columns import estimate, is_saturated
 from strobe.report.history import as_csv, history_drawing
 from strobe.store.run_folder import Run, StoredModel
-from strobe.studies.unlabelled.score import flicker_sets
-from strobe.workflows.compare import compare_scores, cut_lines, doubt_lines, flicker_plan, of_one_dataset, scores_of
+from strobe.workflows.clips import Clips, clips_of, columns_of, other_machine
+from strobe.workflows.compare import compare_scores, cut_lines, doubt_lines, of_one_dataset, scores_of
 
 
 def history(
@@ -44,7 +55,7 @@ def history(
 
     Tests are exact and paired, with Holm's correction over all tests of a line of models. With order `time`, runs are
     sorted by their last prediction, and models of one run by the order in which they were requested. Without any label,
-    classifiers are compared by flicker.
+    classifiers are compared on the clips themselves, in the first leading measure that is not at its end.
     """
     opened = of_one_dataset(runs, subset=subset, dataset_path=dataset_path)
     dataset = overall(opened.dataset)
@@ -62,36 +73,43 @@ def history(
     shown = shown_models(model.name for *_, model in entries)
     places = [(run, shown[model.name]) for run, _, model in entries]
     names, lines = _names(places), lines_of(places)
-    plan, cuts = (None, 0) if dataset.labelled.any() else flicker_plan(opened.dataset, options)
+    clips, cuts = (None, 0) if dataset.labelled.any() else clips_of(opened.dataset, dataset, options)
     held_models = {name: model for name, (_, _, model) in zip(names, entries, strict=True)}
-    flickers = {} if plan is None else _flickers(plan, held_models)
+    on_clips = {} if clips is None else _columns(clips, held_models)
+    measure, flickers = (None, {}) if clips is None else _clip_scores(clips, on_clips, options)
     rest = {name: model for name, model in held_models.items() if name not in flickers}
     rest_scores = scores_of(dataset, rest, options, progress) if rest else {}
     scores: dict[str, Score] = {**rest_scores, **flickers}
     earlier: dict[str, Earlier] = {}
-    tested: dict[tuple[str, str], Comparison] = {}
+    tested: dict[tuple[str, str], Comparison | Difference] = {}
     for line in dict.fromkeys(lines):
         mine = [scores[name] for name, here in zip(names, lines, strict=True) if here == line]
         for task in Task:
             earlier |= earlier_of([model for model in mine if model.task is task])
-        by_flicker = [one for one in mine if isinstance(one, FlickerSets)]
-        others = [one for one in mine if not isinstance(one, FlickerSets)]
+        others = [one for one in mine if not isinstance(one, ClipScore)]
         tested |= tests_of(compare_scores(dataset, others, pairing=with_earlier))
-        if plan is not None:
-            tested |= tests_of(compare_flicker(plan.dataset, by_flicker, pairing=with_earlier))
+        pairs = [(later.model, other.model) for later, other in with_earlier([*flickers.values()]) if later in mine]
+        if clips is not None and measure is not None:
+            for later, other in pairs:
+                reason = other_machine(held_models[other], held_models[later])
+                both = (on_clips[other], on_clips[later])
+                (tested[later, other],) = differences(
+                    [measure], *both, scope="these-clips", tolerance=clips.tolerance(reason)
+                )
     steps = [
         step_of(name, line, (run, model.name, time), scores[name], earlier.get(name), tested)
         for name, line, (run, time, model) in zip(names, lines, entries, strict=True)
     ]
     k = dataset.info.k if options.k is None else options.k
     part = None if opened.subset is None else opened.subset.name
-    needs_labels = any(step.task is Task.CLASSIFICATION and step.flicker is None for step in steps)
+    needs_labels = any(step.task is Task.CLASSIFICATION and step.figure is None for step in steps)
     cohort = Cohort.of(opened.dataset, needs_labels=needs_labels)
+    judged = dataset.labelled_sets() if needs_labels else dataset if clips is None else clips.shared.plan
     if flickers:
         cohort = replace(cohort, unlabelled_sets=0)
     return History(
         dataset=dataset.name,
-        n_sets=dataset.labelled_sets().n_sets if needs_labels else (plan or dataset).n_sets,
+        n_sets=judged.n_sets,
         k=k,
         steps=tuple(steps),
         subset=part,
@@ -107,10 +125,30 @@ def history(
     )
 
 
-def _flickers(plan: Plan, models: Mapping[str, StoredModel]) -> dict[str, FlickerSets]:
-    """Return where each classifier changes its answer."""
-    answers = {name: model.load() for name, model in models.items() if model.task is Task.CLASSIFICATION}
-    return {name: flicker_sets(plan, one, name=name) for name, one in answers.items() if isinstance(one, ClassAnswers)}
+def _columns(clips: Clips, models: Mapping[str, StoredModel]) -> dict[str, ModelColumns]:
+    """Return the columns of each classifier."""
+    found = {name: columns_of(clips, model, name=name) for name, model in models.items()}
+    return {name: one[0] for name, one in found.items() if one is not None}
+
+
+def _clip_scores(
+    clips: Clips, models: Mapping[str, ModelColumns], options: ScoreOptions
+) -> tuple[Measure[Any] | None, dict[str, Score]]:
+    """Return the measure that the steps are compared on, and the figure of each step.
+
+    It is the first measure that leads and is not at its end for every step.
+    """
+    order = sorted((one for one in clips.measures if one.lead), key=lambda one: -one.lead)
+    known = [one for one in order if all(model.value(one.name) is not None for model in models.values())]
+    free = [one for one in known if not is_saturated([model.columns[one.name] for model in models.values()])]
+    measure = next(iter(free or known), None)
+    if measure is None:
+        return None, {}
+    how: Any = {"replicates": options.draws, "seed": options.seed, "interval": options.interval}
+    return measure, {
+        name: ClipScore(model=name, measure=measure, figure=estimate(model.columns[measure.name], **how))
+        for name, model in models.items()
+    }
 
 
 def _names(places: Sequence[tuple[str, str]]) -> list[str]:

@@ -21,7 +21,7 @@ from strobe.metrics.pmk import first_wrong
 from strobe.store import dataset_folder
 from strobe.store.run_folder import Run
 from strobe.studies.unlabelled.plan import answered, no_flicker, without_cuts
-from strobe.studies.unlabelled.score import flicker_sets
+from strobe.studies.unlabelled.score import first_changes
 
 RANDOM = "random"
 """Pass this instead of a run to draw every set with the same chance."""
@@ -153,7 +153,7 @@ def _flickering(dataset: Dataset, source: str, purpose: str) -> _Flickering:
     answers = {name: one for name, one in loaded if isinstance(one, ClassAnswers) and answered(plan, one).any()}
     if not answers:
         raise StrobeError(f"<<plan>>: {printable(source)} has no classifier with answers; run one with strobe eval")
-    first = [flicker_sets(plan, one, name=name).first_wrong for name, one in answers.items()]
+    first = [first_changes(plan, one) for one in answers.values()]
     flickers = np.stack([(one >= 0) & (one <= plan.k) for one in first])
     return _Flickering(
         dataset=whole, plan=plan, models=tuple(answers), answers=tuple(answers.values()), flickers=flickers

@@ -4,8 +4,6 @@ from typing import Any
 
 import numpy as np
 
-from strobe.analyses.answer_patterns import digest_of_answers
-from strobe.analyses.comparison_flicker import FlickerSets
 from strobe.analyses.early import STOPPED, by_answers, is_stopped, saved, wrong_rows
 from strobe.analyses.measures import figure, measures_of
 from strobe.analyses.plan import Plan
@@ -20,7 +18,7 @@ from strobe.metrics.flicker import (
     first_change,
     spells,
 )
-from strobe.metrics.intervals import nothing, proportion
+from strobe.metrics.intervals import proportion
 from strobe.metrics.pmk import first_wrong, right_at
 from strobe.studies.temporal.score_slices import plain
 from strobe.studies.unlabelled.measures import VideoAnswers
@@ -86,28 +84,20 @@ def flicker_score(shared: FlickerPlan, answers: ClassAnswers) -> FlickerScore | 
     )
 
 
-def flicker_sets(plan: Plan, answers: ClassAnswers, *, name: str) -> FlickerSets:
-    """Return the sets in which one classifier changes its answer, for comparing it with others."""
+def first_changes(plan: Plan, answers: ClassAnswers) -> Ints:
+    """Return the level at which each set first has another answer, (S,): k + 1 for none, −1 if answers are missing."""
     scored, first = answered(plan, answers), np.full(plan.n_sets, -1, dtype=np.int32)
-    stopped = by_answers(plan) and is_stopped(plan, answers)
-    figure = nothing("no set has all its answers")
-    if scored.any():
-        part = plan if scored.all() else plan.only(scored)
-        if stopped:  # the smallest level with another answer is unknown, but it is at most k
-            differs = np.logical_or.reduceat(wrong_rows(part, answers), part.start)
-            first[scored] = np.where(differs, plan.k, plan.k + 1)
-        else:
-            first[scored] = first_change(
-                answer_labels(answers)[part.frame],
-                part.set_row,
-                part.level,
-                part.is_anchor,
-                n_sets=part.n_sets,
-                never=plan.k + 1,
-            )
-        figure = part.all_sets.estimates((first[scored] <= plan.k)[None])[0]
-    exact = "" if stopped else digest_of_answers(answers, plan)
-    return FlickerSets(model=name, k=plan.k, flicker=figure, first_wrong=first, exact=exact)
+    if not scored.any():
+        return first
+    part = plan if scored.all() else plan.only(scored)
+    if by_answers(plan) and is_stopped(plan, answers):
+        # the smallest level with another answer is unknown, but it is at most k
+        differs = np.logical_or.reduceat(wrong_rows(part, answers), part.start)
+        first[scored] = np.where(differs, plan.k, plan.k + 1)
+        return first
+    labels = answer_labels(answers)[part.frame]
+    first[scored] = first_change(labels, part.set_row, part.level, part.is_anchor, n_sets=part.n_sets, never=plan.k + 1)
+    return first
 
 
 def _over_time(part: FlickerPlan, differs: Bools) -> FlickerTimeCurve | Missing:

@@ -20,7 +20,7 @@ from strobe.studies.unlabelled.chapter import MOST_MODELS, flicker_chapter
 from strobe.studies.unlabelled.plan import FlickerPlan, answer_labels, answered, cut_frames, no_flicker, without_cuts
 from strobe.studies.unlabelled.records import CheckedFlicker, FlickerOptions, FlickerResults, FlickerScore
 from strobe.studies.unlabelled.records_links import LinkScore
-from strobe.studies.unlabelled.score import flicker_score, flicker_sets
+from strobe.studies.unlabelled.score import first_changes, flicker_score
 from strobe.studies.unlabelled.score_labels import CheckedSets, SampledAccuracy
 from strobe.studies.unlabelled.score_links import LinkOptions, link_score
 from strobe.studies.unlabelled.tables import TABLES
@@ -149,7 +149,7 @@ class FlickerScores(Collector):
         """Add what people's answers say about a model: its accuracy on all sets, and its corrected flicker."""
         scored = answered(plan, answers)
         if self._checked is not None:
-            flickers = flicker_sets(plan, answers, name=name).first_wrong <= plan.k
+            flickers = first_changes(plan, answers) <= plan.k
             self._checks[name] = self._checked.of(flickers, scored, plan.cluster)
         if self._sample is None or not isinstance(result, ClassificationScore):
             return result
