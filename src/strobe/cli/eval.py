@@ -18,6 +18,7 @@ from strobe.cli.common import (
     print_json,
     progress,
     quiet_option,
+    scope_option,
     show_option,
 )
 from strobe.cli.predicting import engine_options, model_or_people_option, predicting_options
@@ -25,6 +26,7 @@ from strobe.cli.scoring import scoring_options
 from strobe.core.errors import printable, without_name
 
 if TYPE_CHECKING:
+    from strobe.analyses.clips import Scope
     from strobe.engine.prediction import PredictOptions
     from strobe.engine.running import ExecutorOptions
     from strobe.workflows.options import VideoOptions
@@ -52,11 +54,19 @@ _videos = options(
 @click.command(
     cls=Grouped,
     epilog="Examples: strobe eval clips/ -m efficientnet-lite0 -m timm:resnet50.a1_in1k -m preds:mine.json -o run/   "
-    "·   any video, no labels: strobe eval clip.mp4 -m efficientnet-lite0 -o run/",
+    "·   any video, no labels: strobe eval clip.mp4 -m efficientnet-lite0 -o run/   ·   is it worse? strobe eval clips/"
+    " -m new --against last-month/ -o run/",
 )
 @click.argument("sources", nargs=-1, required=True, type=folder(), metavar="DATASET | VIDEOS...")
 @model_or_people_option
 @out_option(what="predictions, results and report")
+@click.option(
+    "--against",
+    metavar="RUN|FILE|MODEL",
+    help="Is it worse than this? An older run, a file of strobe bless, or another model. Exit code 1: worse, 3: "
+    "inconclusive, 2: not done.",
+)
+@scope_option
 @click.option("--no-report", is_flag=True, help="Write no report.")
 @show_option
 @log_option
@@ -70,6 +80,8 @@ def command(
     sources: tuple[Path, ...],
     models: tuple[str, ...],
     out: Path,
+    against: str | None,
+    scope: "Scope",
     no_report: bool,
     show: tuple[str, ...],
     log: tuple[str, ...],
@@ -86,13 +98,26 @@ def command(
     in the run, in the first model's own classes, and the answers are compared with each other. The frames stay in the
     videos. If a video cannot be used, an error is printed and the others continue (exit code 1).
 
+    With --against, the verdict follows: is the new model worse, by how much, and where (also in verdict/ of the run).
+    A folder of clips with a strobe.toml (models, against, for) is a regression test that needs no options but -o.
+
     Running the same command again does only the missing work. Another -m adds a model. If a model fails, an error is
     printed and the others continue (exit code 1). If the report fails, an error is printed and the results are kept
     (exit code 2).
     """
     from strobe.report.headline import print_headline
+    from strobe.workflows.against import check_against, is_stored, judge, settings_of, write_verdict
+    from strobe.workflows.compare import model_name
     from strobe.workflows.evaluate import evaluate
 
+    settings = settings_of(sources)
+    if settings is not None:
+        models, against = models or settings.models, against or settings.against
+        chosen = click.get_current_context().get_parameter_source("scope")
+        scope = settings.scope if chosen is click.core.ParameterSource.DEFAULT else scope
+    if against is not None:
+        check_against(against)
+        models = models if is_stored(against) or against in models else (against, *models)
     if show and no_report:
         raise click.UsageError("--show needs the report; remove --show or --no-report")
     evaluation = evaluate(
@@ -113,6 +138,14 @@ def command(
         print_headline(evaluation.results, sys.stdout)
         if evaluation.report is not None:
             click.echo(f"\nreport: {evaluation.report}")
+    judged = None
+    if against is not None and not evaluation.failed:
+        old = against if is_stored(against) else model_name(against)
+        names = [name for name in evaluation.asked if name != old]
+        judged = judge(out, old, names, scope=scope, options=request.options, progress=progress(quiet=True))
+        write_verdict(judged, out)
+        for line in () if as_json else ("", *judged.lines()):
+            click.echo(line)
     for line in evaluation.left_out:
         click.echo(f"skipped: {printable(line, limit=500)}", err=True)
     for failure in evaluation.failed:
@@ -126,5 +159,9 @@ def command(
     if evaluation.no_report is not None:
         click.echo(f"no report: {evaluation.no_report}; the results are kept in {printable(out)}", err=True)
         raise click.exceptions.Exit(2)
+    if against is not None and evaluation.failed:
+        raise click.exceptions.Exit(2)
+    if judged is not None and judged.exit_code:
+        raise click.exceptions.Exit(judged.exit_code)
     if evaluation.failed or evaluation.skipped:
         raise click.exceptions.Exit(1)

@@ -22,8 +22,9 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "view": ("strobe.cli.view:command", "Browse every set of every run: filter, compare, tag, follow."),
         "compare": (
             "strobe.cli.compare:command",
-            "Compare models on the same sets with exact paired tests.",
+            "Compare models on the same frames: which is worse, by how much, and where.",
         ),
+        "bless": ("strobe.cli.bless:command", "Make a run the baseline that later runs are compared with."),
         "gate": ("strobe.cli.gate:command", "Pass or fail for scripts and CI: limits on figures and on losses."),
         "history": ("strobe.cli.history:command", "Show checkpoints over time: a table and a figure of many runs."),
     },

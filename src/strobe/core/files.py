@@ -286,6 +286,7 @@ def sha256_of_file(path: Path) -> str:
 WRITTEN = (
     *("media", "masks", "generator", "predictions", "external", "frames", "tables", "figures", "data", "images", "val"),
     *(".committed", ".build", ".simulate", ".attack", ".generator", ".detector", "metadata", "test", "report", "gate"),
+    "verdict",
 )
 """The folders inside a folder that commands write to."""
 

@@ -1,7 +1,7 @@
 """Compare models on the same clips without labels: the verdict of each pair, and the places that differ."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
 from typing import Any
@@ -20,12 +20,15 @@ from strobe.analyses.clips import (
 )
 from strobe.analyses.measures import Measure, column_of, measures_of
 from strobe.analyses.plan import ScoreOptions
+from strobe.analyses.variants_view import overall
 from strobe.core.answers import Answers, ClassAnswers
 from strobe.core.arrays import Bools, Floats, Ints
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.estimate import Missing
+from strobe.core.tasks import Task
 from strobe.metrics.flicker import spots
+from strobe.store.opening import Opened
 from strobe.store.run_folder import Run, StoredModel
 from strobe.studies.unlabelled.measures import VideoAnswers
 from strobe.studies.unlabelled.plan import FlickerPlan, cut_frames, no_flicker, without_cuts
@@ -43,6 +46,7 @@ class Clips:
     shared: FlickerPlan
     dataset: Dataset
     cuts: int
+    options: ScoreOptions = field(default_factory=ScoreOptions)
 
     @property
     def measures(self) -> tuple[Measure[Any], ...]:
@@ -80,37 +84,99 @@ def clips_of(given: Dataset, merged: Dataset, options: ScoreOptions) -> tuple[Cl
     if kept is None:
         return None, cuts
     shared = FlickerPlan(kept, options, FlickerOptions(), cuts=cut_frames(merged))
-    return Clips(shared, given, cuts), cuts
+    return Clips(shared, given, cuts, options), cuts
 
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """The answers of one classifier along the timelines, (N,), the frames with an answer, and the sets with all."""
+    """The answers of one classifier along the timelines, (N,), the frames with an answer, and the sets with all.
+
+    `names` are the names of the answers; the last one is for answers outside the classes.
+    """
 
     along: Ints
     known: Bools
     scored: Bools
     stopped: bool
+    names: Sequence[str]
 
 
-def columns_of(clips: Clips, model: StoredModel, *, name: str) -> tuple[ModelColumns, Track] | None:
-    """Return the columns of a classifier, the figures of its repeats, and its answers; None for a detector."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """How the answers of a model were made: the CPU, the versions of packages, and the decoder of the frames.
+
+    `may_vary` is set if the same model may answer differently when it is asked again.
+    """
+
+    name: str
+    cpu: str
+    versions: Mapping[str, str]
+    decode: str
+    may_vary: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Entrant:
+    """A model to compare: its columns, its answers along the clips, and how they were made."""
+
+    columns: ModelColumns
+    track: Track
+    origin: Origin
+
+
+def entrant_of(clips: Clips, model: StoredModel, *, name: str) -> Entrant | None:
+    """Return a stored classifier as an entrant, with the figures of its repeats; None for a detector."""
+    if model.task is not Task.CLASSIFICATION:
+        return None
+    own = _own_clips(clips, model)
+    if own is not None:
+        clips, model = own
     answers = model.load()
     if not isinstance(answers, ClassAnswers):
         return None
+    again = [_figures(clips, one) for one in model.repeats()]
+    names = clips.dataset.info.label_space.names
+    return answers_entrant(clips, answers, name=name, names=names, origin=origin_of(model, name=name), again=again)
+
+
+def _own_clips(clips: Clips, model: StoredModel) -> tuple[Clips, StoredModel] | None:
+    """Return a model with the clips of its own run, if it answers in other classes than the dataset of these clips.
+
+    A model is compared on its own stability, so two models may have different classes.
+    """
+    space = model.dataset.info.label_space
+    if model.file is not None or model.facts["label_space"] == space.digest:
+        return None
+    run = Run(model.run)
+    opened = Opened.of_run(run)
+    own, _ = clips_of(opened.dataset, overall(opened.dataset), clips.options)
+    if own is None or not np.array_equal(own.shared.frames, clips.shared.frames):
+        return None
+    return own, run.models(overall(opened.dataset), only=[model.name], allow_missing=model.allow_missing)[0]
+
+
+def answers_entrant(
+    clips: Clips,
+    answers: ClassAnswers,
+    *,
+    name: str,
+    names: Sequence[str],
+    origin: Origin,
+    again: Sequence[Mapping[str, float]] = (),
+) -> Entrant:
+    """Return a classifier's answers on the clips as an entrant. `names` are its classes, `again` its other figures."""
     video = VideoAnswers(clips.shared, answers)
     columns = {}
     for measure in clips.measures:
         column = column_of(measure, video)
         if not isinstance(column, Missing):
             columns[measure.name] = column
-    again = [_figures(clips, one) for one in model.repeats()]
     repeats: dict[str, Floats] = {}
     if again:
-        first = {name: np.nan if column.value is None else column.value for name, column in columns.items()}
+        first = {key: np.nan if column.value is None else column.value for key, column in columns.items()}
         repeats = {key: np.array([first[key], *(one.get(key, np.nan) for one in again)]) for key in columns}
-    track = Track(video.along, video.known, video.scored, video.stopped)
-    return ModelColumns(name=name, columns=columns, repeats=repeats), track
+    track = Track(video.along, video.known, video.scored, video.stopped, (*names, "none of the classes"))
+    return Entrant(ModelColumns(name=name, columns=columns, repeats=repeats), track, origin)
 
 
 def _figures(clips: Clips, answers: Answers) -> dict[str, float]:
@@ -129,32 +195,22 @@ def compare_on_clips(
     clips: Clips, models: Mapping[str, StoredModel], *, scope: Scope = "these-clips"
 ) -> tuple[ClipComparison, ...]:
     """Compare every pair of classifiers on the same clips; the earlier model of a pair is the old one."""
-    held = {name: found for name, model in models.items() if (found := columns_of(clips, model, name=name))}
-    pairs = list(combinations(held, 2))
-    return tuple(
-        pair_on_clips(
-            clips,
-            held[old],
-            held[new],
-            scope=scope,
-            reason=other_machine(models[old], models[new]),
-            with_spots=len(pairs) <= MOST_PAIRS,
-        )
-        for old, new in pairs
-    )
+    entrants = [one for name, model in models.items() if (one := entrant_of(clips, model, name=name)) is not None]
+    pairs = list(combinations(entrants, 2))
+    return tuple(pair_on_clips(clips, old, new, scope=scope, with_spots=len(pairs) <= MOST_PAIRS) for old, new in pairs)
 
 
 def pair_on_clips(
     clips: Clips,
-    old: tuple[ModelColumns, Track],
-    new: tuple[ModelColumns, Track],
+    old: Entrant,
+    new: Entrant,
     *,
     scope: Scope,
-    reason: str | None = None,
     with_spots: bool = True,
 ) -> ClipComparison:
-    """Compare two classifiers on the same clips. `reason` is why their answers may differ a little."""
-    (old_columns, old_track), (new_columns, new_track) = old, new
+    """Compare two classifiers on the same clips."""
+    old_columns, old_track, new_columns, new_track = old.columns, old.track, new.columns, new.track
+    reason = other_machine(old.origin, new.origin)
     found = differences(clips.measures, old_columns, new_columns, scope=scope, tolerance=clips.tolerance(reason))
     lead = lead_of(clips.measures, found)
     leading = next((one for one in found if one.measure == lead), None)
@@ -207,42 +263,46 @@ def _spots(clips: Clips, steady: Track, other: Track) -> tuple[Spot, ...]:
                 video=str(view.videos.name[video]) or str(view.videos.video_id[video]),
                 frame=int(view.frames.index[row]),
                 time_s=time if np.isfinite(time) else None,
-                answers=_answers(clips, other.along[first - 1 : last + 1]),
+                answers=_answers(other.names, other.along[first - 1 : last + 1]),
                 changes=changes,
             )
         )
     return tuple(sorted(out, key=lambda spot: (-spot.changes, spot.video, spot.frame)))
 
 
-def _answers(clips: Clips, labels: Ints) -> tuple[str, ...]:
+def _answers(names: Sequence[str], labels: Ints) -> tuple[str, ...]:
     """Return the answers in a row of frames, each run once, at most five."""
-    names = (*clips.dataset.info.label_space.names, "none of the classes")
     starts = np.flatnonzero(np.append(True, labels[1:] != labels[:-1]))
     return tuple(printable(names[label]) for label in labels[starts][:MOST_ANSWERS].tolist())
 
 
-def other_machine(old: StoredModel, new: StoredModel) -> str | None:
+def origin_of(model: StoredModel, *, name: str) -> Origin:
+    """Return how the answers of a stored model were made."""
+    about = Run(model.run).about()
+    return Origin(
+        name=name,
+        cpu=str(about.get("cpu", "an unknown CPU")),
+        versions=about.get("versions", {}),
+        decode=str(model.facts.get("decode", "")),
+        may_vary=bool(model.facts.get("remote")) and not model.is_repeated,
+    )
+
+
+def other_machine(old: Origin, new: Origin) -> str | None:
     """Return why the answers of two models may differ without a difference of the models; None on one machine.
 
     Raise StrobeError if the frames of the two were decoded in different ways, so that they are not the same frames.
     """
-    decoded = [str(model.facts.get("decode", "")) for model in (old, new)]
-    if all(decoded) and decoded[0] != decoded[1]:
+    if old.decode and new.decode and old.decode != new.decode:
         raise StrobeError(
-            f"{printable(old.name)} saw frames decoded by {printable(decoded[0])}, {printable(new.name)} by "
-            f"{printable(decoded[1])}: these are different frames; make the baseline anew with the same decoder"
+            f"{printable(old.name)} saw frames decoded by {printable(old.decode)}, {printable(new.name)} by "
+            f"{printable(new.decode)}: these are different frames; make the baseline anew with the same decoder"
         )
-    for name, model in ((old.name, old), (new.name, new)):
-        if model.facts.get("remote") and not model.is_repeated:
-            return f"{printable(name)} is behind an address and was asked once, so it may answer differently again"
-    if old.run == new.run:
-        return None
-    before, after = (Run(model.run).about() for model in (old, new))
-    cpus = [str(about.get("cpu", "an unknown CPU")) for about in (before, after)]
-    if cpus[0] != cpus[1]:
-        return f"the runs are from different CPUs ({printable(cpus[0])}, {printable(cpus[1])})"
-    versions = [about.get("versions", {}) for about in (before, after)]
-    changed = sorted(
-        key for key in {*versions[0], *versions[1]} - {"strobe"} if versions[0].get(key) != versions[1].get(key)
-    )
+    for one in (old, new):
+        if one.may_vary:
+            return f"{printable(one.name)} is behind an address and was asked once, so it may answer differently again"
+    if old.cpu != new.cpu:
+        return f"the runs are from different CPUs ({printable(old.cpu)}, {printable(new.cpu)})"
+    known = {*old.versions, *new.versions} - {"strobe"}
+    changed = sorted(key for key in known if old.versions.get(key) != new.versions.get(key))
     return f"the runs were made with different versions of {', '.join(map(printable, changed))}" if changed else None

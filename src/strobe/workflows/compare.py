@@ -90,6 +90,8 @@ def compare_runs(
     boxes: list[DetectionScore] = []
     with progress.task("scoring", len(entries)) as advance:
         for name, model in entries:
+            if prepared is None and not boxed:
+                break
             answers = model.load()
             if prepared is not None:
                 scores.append(replace(score(judged, answers.as_classes(), prepared=prepared), model=name))
@@ -239,7 +241,7 @@ def _wanted(
     """Return the models to compare, each under a unique name."""
     stored = [(run, model) for run, held in zip(runs, found, strict=True) for model in held]
     known = Counter(model.name for _, model in stored)
-    models = [name if name in known else _name_of(name) for name in models]
+    models = [name if name in known else model_name(name) for name in models]
     missing = next((name for name in models if name not in known), None)
     if missing is not None:
         names = ", ".join(printable(name) for name in sorted(known)) or "none"
@@ -253,7 +255,7 @@ def _wanted(
     return [(model.name if known[model.name] == 1 else f"{of_run[run]}/{model.name}", model) for run, model in chosen]
 
 
-def _name_of(text: str) -> str:
+def model_name(text: str) -> str:
     """Return the name under which `strobe eval -m TEXT` stores a model, or the text if it is no model string."""
     try:
         return requested_models([text])[0].name

@@ -32,6 +32,7 @@ class Evaluation:
 
     `dataset` is the scored dataset, and `sets` has each model's result on every set. `left_out` explains why models of
     earlier commands in the same run are not in the results. `skipped` has an error for each video that cannot be used.
+    `asked` are the names of the requested models.
     """
 
     results: Results
@@ -42,6 +43,7 @@ class Evaluation:
     failed: tuple[PredictOutcome, ...]
     left_out: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
+    asked: tuple[str, ...] = ()
 
 
 def given_dataset(sources: Sequence[Path]) -> Path | None:
@@ -189,6 +191,7 @@ def evaluate(
         failed=failed,
         left_out=scored.left_out,
         skipped=skipped,
+        asked=tuple(model.name for model in requested if not model.helper),
     )
 
 

@@ -47,7 +47,7 @@ from strobe.studies.noise.score import noise_score, repeated_answers
 from strobe.studies.unlabelled.plan import no_flicker
 from strobe.studies.variants.records import Contrast
 from strobe.studies.variants.score_contrasts import own_contrasts
-from strobe.workflows.clips import Clips, Track, clips_of, columns_of, other_machine, pair_on_clips
+from strobe.workflows.clips import Clips, Entrant, clips_of, entrant_of, pair_on_clips
 from strobe.workflows.compare import compare_scores, cut_lines, doubt_lines, flicker_plan, of_one_dataset, scores_of
 
 
@@ -227,10 +227,10 @@ def _flicker(entrants: _Entrants, request: GateOptions, limits: tuple[Limit, ...
     clips, cuts = clips_of(given, overall(given), options)
     if clips is None:
         raise StrobeError(f"{printable(given.name)}: a scene cut lies inside every set, so flicker cannot be measured")
-    held: dict[str, tuple[ModelColumns, Track]] = {}
+    held: dict[str, Entrant] = {}
     with progress.task("scoring", len(entrants.all)) as advance:
         for label, stored in entrants.all.items():
-            found = columns_of(clips, stored, name=label)
+            found = entrant_of(clips, stored, name=label)
             if found is None:
                 raise StrobeError(
                     f"{printable(label)} is a detector, and {name} is a figure of classifiers; tables/links.csv of the "
@@ -238,7 +238,7 @@ def _flicker(entrants: _Entrants, request: GateOptions, limits: tuple[Limit, ...
                 )
             held[label] = found
             advance(1)
-    columns, track = held[model.name]
+    columns, track = held[model.name].columns, held[model.name].track
     if not track.scored.any():
         raise StrobeError(f"{printable(model.name)}: none of the {len(track.scored)} sets has all its answers")
     plan = clips.shared.plan
@@ -255,8 +255,8 @@ def _flicker(entrants: _Entrants, request: GateOptions, limits: tuple[Limit, ...
         figures={**dict.fromkeys(columns.columns, nothing("it was not asked for")), **figures},
         missing=missing,
         opponents=[
-            _clip_opponent(clips, entrants, held, one, scope=request.scope, given=stored)
-            for one, stored in entrants.baselines.items()
+            _clip_opponent(clips, held[model.name], held[one], name=one, scope=request.scope)
+            for one in entrants.baselines
         ],
         cohort=cohort,
         cautions=(*cohort.cautions(), *cut_lines(cuts)),
@@ -275,23 +275,14 @@ def _column_extremes(columns: ModelColumns) -> dict[str, Extremes]:
 _ALONE: dict[str, Any] = {"low": None, "high": None, "n": 0, "reason": "a bound over the missing sets"}
 
 
-def _clip_opponent(
-    clips: Clips,
-    entrants: _Entrants,
-    held: Mapping[str, tuple[ModelColumns, Track]],
-    name: str,
-    *,
-    scope: Scope,
-    given: StoredModel,
-) -> Opponent:
+def _clip_opponent(clips: Clips, new: Entrant, old: Entrant, *, name: str, scope: Scope) -> Opponent:
     """Compare the model with one baseline on the same clips."""
-    new, old = held[entrants.model.name], held[name]
-    pair = pair_on_clips(clips, old, new, scope=scope, reason=other_machine(given, entrants.model))
+    pair = pair_on_clips(clips, old, new, scope=scope)
     known = {one.name: one for one in clips.measures}
-    n = int((~(new[1].scored & old[1].scored)).sum())
+    n = int((~(new.track.scored & old.track.scored)).sum())
     ends = {}
     for measure, one in known.items():
-        a, b = new[0].columns.get(measure), old[0].columns.get(measure)
+        a, b = new.columns.columns.get(measure), old.columns.columns.get(measure)
         if n and isinstance(a, Column) and isinstance(b, Column) and a.kind != "rate":
             (low, high), (least, most) = bounded(a), bounded(b)
             gaps = (low - most, high - least) if one.more_is_worse else (least - high, most - low)

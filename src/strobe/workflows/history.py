@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from strobe.analyses.clips import Difference, ModelColumns, differences
+from strobe.analyses.clips import Difference, differences
 from strobe.analyses.comparison import Comparison
 from strobe.analyses.history import (
     ClipScore,
@@ -34,7 +34,7 @@ from strobe.core.tasks import Task
 from strobe.metrics.columns import estimate, is_saturated
 from strobe.report.history import as_csv, history_drawing
 from strobe.store.run_folder import Run, StoredModel
-from strobe.workflows.clips import Clips, clips_of, columns_of, other_machine
+from strobe.workflows.clips import Clips, Entrant, clips_of, entrant_of, other_machine
 from strobe.workflows.compare import compare_scores, cut_lines, doubt_lines, of_one_dataset, scores_of
 
 
@@ -75,7 +75,7 @@ def history(
     names, lines = _names(places), lines_of(places)
     clips, cuts = (None, 0) if dataset.labelled.any() else clips_of(opened.dataset, dataset, options)
     held_models = {name: model for name, (_, _, model) in zip(names, entries, strict=True)}
-    on_clips = {} if clips is None else _columns(clips, held_models)
+    on_clips = {} if clips is None else _entrants(clips, held_models)
     measure, flickers = (None, {}) if clips is None else _clip_scores(clips, on_clips, options)
     rest = {name: model for name, model in held_models.items() if name not in flickers}
     rest_scores = scores_of(dataset, rest, options, progress) if rest else {}
@@ -91,8 +91,8 @@ def history(
         pairs = [(later.model, other.model) for later, other in with_earlier([*flickers.values()]) if later in mine]
         if clips is not None and measure is not None:
             for later, other in pairs:
-                reason = other_machine(held_models[other], held_models[later])
-                both = (on_clips[other], on_clips[later])
+                reason = other_machine(on_clips[other].origin, on_clips[later].origin)
+                both = (on_clips[other].columns, on_clips[later].columns)
                 (tested[later, other],) = differences(
                     [measure], *both, scope="these-clips", tolerance=clips.tolerance(reason)
                 )
@@ -125,19 +125,20 @@ def history(
     )
 
 
-def _columns(clips: Clips, models: Mapping[str, StoredModel]) -> dict[str, ModelColumns]:
-    """Return the columns of each classifier."""
-    found = {name: columns_of(clips, model, name=name) for name, model in models.items()}
-    return {name: one[0] for name, one in found.items() if one is not None}
+def _entrants(clips: Clips, models: Mapping[str, StoredModel]) -> dict[str, Entrant]:
+    """Return the classifiers with their columns."""
+    found = {name: entrant_of(clips, model, name=name) for name, model in models.items()}
+    return {name: one for name, one in found.items() if one is not None}
 
 
 def _clip_scores(
-    clips: Clips, models: Mapping[str, ModelColumns], options: ScoreOptions
+    clips: Clips, entrants: Mapping[str, Entrant], options: ScoreOptions
 ) -> tuple[Measure[Any] | None, dict[str, Score]]:
     """Return the measure that the steps are compared on, and the figure of each step.
 
     It is the first measure that leads and is not at its end for every step.
     """
+    models = {name: one.columns for name, one in entrants.items()}
     order = sorted((one for one in clips.measures if one.lead), key=lambda one: -one.lead)
     known = [one for one in order if all(model.value(one.name) is not None for model in models.values())]
     free = [one for one in known if not is_saturated([model.columns[one.name] for model in models.values()])]
