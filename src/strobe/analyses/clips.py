@@ -15,6 +15,7 @@ from strobe.metrics.columns import Column, Measured, difference, difference_p, i
 from strobe.metrics.intervals import nothing
 from strobe.metrics.paired import LEVEL, holm, least_videos
 from strobe.metrics.scopes import (
+    CONSTANT,
     LEAST_REPEATS,
     effective_frames,
     other_machine_tolerance,
@@ -181,7 +182,7 @@ def _difference(
         verdict = "the same" if is_same else _direction(measure, change)
     else:
         found = recording if scope == "this-recording" else others if p_others is not None else None
-        verdict = _by_interval(measure, found)
+        verdict = _by_interval(measure, found, scope)
     return Difference(
         measure=measure.name,
         unit=measure.unit,
@@ -231,12 +232,16 @@ def _direction(measure: Measure[Any], change: float) -> Verdict:
     return "worse" if (change > 0) == measure.more_is_worse else "better"
 
 
-def _by_interval(measure: Measure[Any], found: Estimate | None) -> Verdict:
+def _by_interval(measure: Measure[Any], found: Estimate | None, scope: Scope) -> Verdict:
     if found is None or found.value is None or found.low is None or found.high is None:
-        return "inconclusive"
+        is_constant = found is not None and found.value == 0 and found.reason == CONSTANT
+        return "the same" if is_constant else "inconclusive"
     if found.low <= 0 <= found.high:
         return "inconclusive"
-    return "regression" if _direction(measure, found.value) == "worse" else "improvement"
+    direction = _direction(measure, found.value)
+    if scope == "this-recording":
+        return direction
+    return "regression" if direction == "worse" else "improvement"
 
 
 def lead_of(measures: Sequence[Measure[Any]], found: Sequence[Difference]) -> str | None:

@@ -37,6 +37,8 @@ from strobe.studies.unlabelled.records import FlickerOptions
 MOST_PAIRS = 10
 """The most pairs of models whose places are listed."""
 MOST_ANSWERS = 5
+LEAST_SECONDS = 10
+"""The shortest clip for which the interval of this recording was simulated."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,14 @@ class Clips:
         """The length of all clips, or None if it is unknown."""
         seconds = self.shared.seconds
         return float(seconds.sum()) if len(seconds) and bool((seconds > 0).all()) else None
+
+    @property
+    def short(self) -> str | None:
+        """The name of a clip that is too short for an interval of this recording, or whose length is unknown."""
+        video = self.shared.video[self.shared.neighbours()[0]]
+        length = np.bincount(video, weights=self.shared.seconds, minlength=int(self.shared.video.max()) + 1)
+        rows = np.unique(self.shared.video)
+        return next((name for name, row in zip(self.names, rows, strict=True) if length[row] < LEAST_SECONDS), None)
 
     def tolerance(self, reason: str | None) -> Tolerance:
         """Return the tolerance of figures on these clips, if there is a reason for one."""
@@ -220,6 +230,8 @@ def pair_on_clips(
     cautions = []
     if reason is not None:
         cautions.append(f"{reason}; a change that 1 % of frames could make counts as the same")
+    if scope == "this-recording" and (short := clips.short):
+        cautions.append(f"{printable(short)} is shorter than {LEAST_SECONDS} s, so the interval may be too narrow")
     if clips.cuts:
         sets = "1 set was" if clips.cuts == 1 else f"{clips.cuts} sets were"
         cautions.append(f"{sets} excluded, because a scene cut lies inside")
