@@ -84,8 +84,9 @@ def _track(name: str, answers: Mapping[str, Answers], frames: Ints) -> _Track:
 def _intro(found: FlickerResults, readings: Sequence[str]) -> list[str]:
     out = [f"{printable(name)}: {bound(found, one, 'it', name)}" for name, one in list(ranked(found).items())[:3]]
     early = [f"{printable(name)}: {stopped(one)}." for name, one in found.models.items() if one.stopped_early]
-    models = [*found.models.items(), *(found.detectors or {}).items()]
-    own = [f"{printable(name)}: {text}" for name, one in models for text in one.notes or ()]
+    notes = {name: one.notes for name, one in found.models.items()}
+    notes |= {name: one.notes for name, one in (found.detectors or {}).items()}
+    own = [f"{printable(name)}: {text}" for name, texts in notes.items() for text in texts or ()]
     return [*out, *(f"{line}." for line in (*excluded(found), *readings, *own)), *early]
 
 
