@@ -1,9 +1,11 @@
 """Every guess is stated with the data it was made on, and refused where two readings are plausible."""
 
 import ast
+import html
 import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, get_args
@@ -16,7 +18,7 @@ from onnx import TensorProto, helper, numpy_helper, save
 from PIL import Image
 
 import strobe
-from strobe.analyses.results import dataset_facts
+from strobe.analyses.results import Results, dataset_facts
 from strobe.build.index import read_index
 from strobe.cli.main import main
 from strobe.core.builder import DatasetBuilder
@@ -26,7 +28,7 @@ from strobe.core.estimate import Estimate
 from strobe.core.labels import LabelSpace, shipped_spaces, space
 from strobe.core.ports import Silent
 from strobe.core.projections import projection_between
-from strobe.core.readings import GUESSES, Guess, is_reading, readings_of_videos
+from strobe.core.readings import GUESSES, Guess, is_reading, read_as, readings_of_videos
 from strobe.core.score_kinds import kind_of_scores
 from strobe.engine.forward import Runner, block_of
 from strobe.engine.prediction import PredictOptions
@@ -39,9 +41,11 @@ from strobe.store import dataset_folder
 from strobe.workflows.build import BuildOptions, build
 from strobe.workflows.evaluate import evaluate
 from strobe.workflows.import_dataset import import_dataset
+from strobe.workflows.report import ReportOptions, report_run
 from strobe.workflows.score import ScoreRunOptions, score_dataset
 
 SRC = Path(strobe.__file__).parent
+SERVICES = Path(__file__).parent / "annexes/remote/servers"
 CRANE = (134, 517)
 
 
@@ -80,10 +84,16 @@ def _scored(folder: Path, *, labels: int | None, width: int, classes: LabelSpace
     results = score_dataset(folder / "data", [f"net=preds:{path}"], folder / "run", ScoreRunOptions(), Silent())
     stored = json.loads((folder / "run/results.json").read_text())
     models = stored["models"] or stored["flicker"]["models"]
-    printed = [line for _, _, _, notes in headline_lines(results) for line in notes]
     for note in filter(is_reading, models["net"]["notes"]):
-        assert f"net: {note}" in printed
+        _is_shown(f"net: {note}", results, folder / "run")
     return list(models["net"]["notes"])
+
+
+def _is_shown(line: str, results: Results, run: Path) -> None:
+    """Check that the line is in the terminal and on the page."""
+    assert line in [one for _, _, _, notes in headline_lines(results) for one in notes]
+    page = report_run(run, ReportOptions(), Silent())
+    assert f"{line[0].upper()}{line[1:]}".casefold() in html.unescape(page.read_text("utf-8")).casefold()
 
 
 def _kind(folder: Path) -> list[str]:
@@ -96,10 +106,12 @@ def _space(folder: Path) -> list[str]:
     return _scored(folder, labels=0, width=1000, classes=space("imagenet-vid"))
 
 
-def raw_video(path: Path, *, rate: Fraction | int = Fraction(30000, 1001)) -> Path:
-    with av.open(str(path), "w", format="h264") as out:
-        stream = out.add_stream("libx264", rate=rate)
-        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
+def raw_video(
+    path: Path, *, rate: Fraction | int = Fraction(30000, 1001), codec: str = "libx264", form: str = "h264"
+) -> Path:
+    with av.open(str(path), "w", format=form) as out:
+        stream = out.add_stream(codec, rate=rate)
+        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuvj420p" if codec == "mjpeg" else "yuv420p"
         for value in range(24):
             out.mux(
                 stream.encode(av.VideoFrame.from_ndarray(np.full((48, 64, 3), 8 * value, np.uint8), format="rgb24"))
@@ -229,6 +241,22 @@ def test_a_guess_is_stated_in_the_results(guess: Guess, tmp_path: Path) -> None:
     assert len(stated) == 1, stated
     assert words in stated[0]
     assert is_reading(stated[0])
+
+
+@pytest.mark.parametrize("answers", ["classes", "classes without labels", "boxes without labels"])
+def test_every_guess_of_a_dataset_is_in_the_terminal_and_on_the_page(answers: str, tmp_path: Path) -> None:
+    dataset = made(PETS, labels=0 if answers == "classes" else None)
+    notes = [read_as(guess, "this", f"a reason for {guess}") for guess in GUESSES]
+    info = replace(dataset.info, provenance={**dataset.info.provenance, "notes": notes})
+    dataset_folder.write(replace(dataset, info=info), tmp_path / "data")
+    keys = dataset.frames.key.tolist()
+    box = {"category_id": 0, "bbox": [1, 2, 10, 12], "score": 0.9}
+    rows = [box | {"image_id": key} for key in keys] if "boxes" in answers else dict.fromkeys(keys, "cat")
+    (tmp_path / "net.json").write_text(json.dumps(rows))
+    run = tmp_path / "run"
+    found = score_dataset(tmp_path / "data", [f"net=preds:{tmp_path}/net.json"], run, ScoreRunOptions(), Silent())
+    for note in notes:
+        _is_shown(note, found, run)
 
 
 def test_a_guess_about_several_videos_is_one_line() -> None:
@@ -432,10 +460,9 @@ def _stop_servers() -> Iterator[None]:
 
 
 def _kserve(folder: Path, end: str, declared: str | None) -> tuple[str, LoadOptions]:
-    from v2_server import V2Server
-
+    v2_server = pytest.importorskip("v2_server", reason="the annex remote")
     _, options = _onnx(folder, end, declared)
-    running = SERVERS.enter_context(V2Server({"net": folder / f"{end}.onnx"}))
+    running = SERVERS.enter_context(v2_server.V2Server({"net": folder / f"{end}.onnx"}))
     return f"kserve:net@{running.url}", options
 
 
@@ -451,7 +478,7 @@ _DECLARED = {
 
 
 def _loaded(provider: str, folder: Path, end: str, monkeypatch: pytest.MonkeyPatch, declared: str | None = None) -> Any:
-    monkeypatch.syspath_prepend(Path(__file__).parent / "servers")
+    monkeypatch.syspath_prepend(SERVICES)
     return load_model(*UNDECLARED[provider](folder, end, declared))
 
 
@@ -637,6 +664,17 @@ def test_a_raw_stream_has_the_rate_of_its_codec(rate: Fraction, tmp_path: Path) 
     index = read_index(raw_video(tmp_path / "clip.h264", rate=rate))
     assert index.fps == rate
     assert index.time_s(3) is None
+
+
+@pytest.mark.parametrize(("codec", "form"), [("mpeg4", "m4v"), ("mjpeg", "mjpeg")])
+def test_a_raw_stream_whose_codec_states_no_rate_has_none(codec: str, form: str, tmp_path: Path) -> None:
+    """MPEG-4 Part 2 states the resolution of its times, here 30000 a second, which is no frame rate."""
+    path = raw_video(tmp_path / f"clip.{form}", codec=codec, form=form)
+    assert read_index(path).fps is None
+    assert (
+        "frame rate read as unknown (the file is a raw stream, and its codec does not state it)"
+        in _built(path, tmp_path)[0]
+    )
 
 
 def test_annotations_of_another_frame_or_video_are_refused(tmp_path: Path) -> None:

@@ -232,7 +232,8 @@ def open_indexed(path: Path, limits: Limits, *, by_decoding: bool = False) -> tu
         context = stream.codec_context
         if container.format.name in _RAW:
             pts = np.full(len(pts), NO_PTS, dtype=np.int64)
-            fps = Fraction(context.framerate or 0) or None
+            # MPEG-4 Part 2 states the resolution of its times only, which FFmpeg gives as the rate.
+            fps = None if context.name == "mpeg4" else Fraction(context.framerate or 0) or None
             rate = f"{float(fps):.4g} frames per second" if fps else "unknown"
             why = "its codec states it" if fps else "its codec does not state it"
             odd = [read_as("frame rate", rate, f"the file is a raw stream, and {why}")]

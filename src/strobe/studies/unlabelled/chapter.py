@@ -1,6 +1,6 @@
 """The chapter on flicker: a timeline for every video and model, and the frames around the most striking flips."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,7 +51,7 @@ def flicker_chapter(page: PageInput) -> Chapter | None:
     if flicker is None:
         return None
     content: dict[str, Any] = {
-        "intro": _intro(flicker),
+        "intro": _intro(flicker, page.view.results.dataset.readings or ()),
         "tables": [*link_tables(flicker), *_tables(flicker)],
         "cases": link_cases(page.all_sets, flicker, page.source),
     }
@@ -81,10 +81,13 @@ def _track(name: str, answers: Mapping[str, Answers], frames: Ints) -> _Track:
     return _Track(name, label, confidence, one.scored[frames])
 
 
-def _intro(found: FlickerResults) -> list[str]:
+def _intro(found: FlickerResults, readings: Sequence[str]) -> list[str]:
     out = [f"{printable(name)}: {bound(found, one, 'it', name)}" for name, one in list(ranked(found).items())[:3]]
     early = [f"{printable(name)}: {stopped(one)}." for name, one in found.models.items() if one.stopped_early]
-    return [*out, *(f"{line}." for line in excluded(found)), *early]
+    notes = {name: one.notes for name, one in found.models.items()}
+    notes |= {name: one.notes for name, one in (found.detectors or {}).items()}
+    own = [f"{printable(name)}: {text}" for name, texts in notes.items() for text in texts or ()]
+    return [*out, *(f"{line}." for line in (*excluded(found), *readings, *own)), *early]
 
 
 def _tables(found: FlickerResults) -> list[Lines]:

@@ -183,6 +183,7 @@ def link_lines(view: View, found: FlickerResults) -> list[Lines]:
         f"% of links [95 % interval] with each event; jitter in % of the box. Boxes with a score of at least "
         f"{rules.confidence:g}, {view.sources}; no label is used"
     ]
+    notes += view.results.dataset.readings or ()
     notes += [f"{printable(name)}: {text}" for name, one in found.detectors.items() for text in one.notes or ()]
     title = f"{printable(view.results.dataset.name)}: boxes without labels"
     return [(title, ["model", *LINK_COLUMNS, "links"], link_rows(found), notes)]
