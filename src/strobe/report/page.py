@@ -29,11 +29,13 @@ from strobe.report.story import examples, explained, gallery_words, glossary
 from strobe.report.study import STUDIES, PageInput, applying, decided, studies
 from strobe.report.style import LIGHT
 from strobe.report.view import MOST_SHOWN, View, count_sources, in_short_names
-from strobe.report.wording import p_text, plain_number
+from strobe.report.wording import is_sure, p_text, plain_number
 
 _BRIEF_EXAMPLES = 3
 FEW_FAILURES = 3
 """The largest number of failed models in an open list. A longer list is collapsed."""
+FEW_PAIRS = 2
+"""The most comparisons without a significant difference in the open table. More are collapsed."""
 MANY_DETAILS = 12
 """The largest number of models whose settings get a line each.
 
@@ -149,7 +151,8 @@ def write_report(
     if gallery.unreadable:
         progress.note(f"report: {gallery.unreadable} frames of the gallery could not be read: {gallery.first_problem}")
     content = _context(run, view, dataset, choice, gallery, options)
-    content |= {"figures": figures, "chapters": chapters, "brief": None}
+    flips = next((one.content["flips"] for one in chapters if one.content.get("flips")), None)
+    content |= {"figures": figures, "chapters": chapters, "brief": None, "flips": flips}
     path = run / "report.html"
     write_text(path, render("report.html.j2", content, scripts=SCRIPTS))
     if options.paper is not None:
@@ -242,6 +245,7 @@ def _context(
         "gallery": gallery_words(choice, gallery, dataset, view, limit=options.gallery_sets),
         "gallery_json": as_script(gallery.data),
         "comparison": pairs,
+        "fold_pairs": unclear if (unclear := sum(not is_sure(pair) for pair in pairs)) > FEW_PAIRS else 0,
         "as_script": as_script,
         "in_gallery": {one["id"] for one in gallery.data["sets"]} if choice.change else (),
         "pairs_left_out": left_out,

@@ -183,3 +183,11 @@ window.addEventListener("beforeprint", () => {
   for (const one of unfolded) one.open = true;
 });
 window.addEventListener("afterprint", () => { for (const one of unfolded) one.open = false; });
+
+// A link to something inside a collapsed part opens that part.
+const openTo = () => {
+  let node = location.hash ? $(location.hash.slice(1)) : null;
+  for (; node; node = node.parentElement) if (node.tagName === "DETAILS") node.open = true;
+};
+window.addEventListener("hashchange", openTo);
+openTo();

@@ -19,7 +19,16 @@ from strobe.report.wording import counted, percent, plain_number
 from strobe.studies.unlabelled.chapter_links import link_cases, link_tables
 from strobe.studies.unlabelled.plan import cut_frames, ended_at, without_cuts
 from strobe.studies.unlabelled.records import FlickerResults
-from strobe.studies.unlabelled.words import bound, excluded, ranked, spell_text, stopped
+from strobe.studies.unlabelled.words import (
+    bound,
+    excluded,
+    figure_text,
+    ranked,
+    saturated,
+    shown_measures,
+    spell_text,
+    stopped,
+)
 
 MOST_VIDEOS = 24
 """The most timelines on the page. Videos with more flips come first; tables/flicker_videos.csv has all of them."""
@@ -82,7 +91,7 @@ def _track(name: str, answers: Mapping[str, Answers], frames: Ints) -> _Track:
 
 
 def _intro(found: FlickerResults, readings: Sequence[str]) -> list[str]:
-    out = [f"{printable(name)}: {bound(found, one, 'it', name)}" for name, one in list(ranked(found).items())[:3]]
+    out = [f"{printable(name)}: {bound(found, one, 'it', name)}" for name, one in list(ranked(found).items())[:1]]
     early = [f"{printable(name)}: {stopped(one)}." for name, one in found.models.items() if one.stopped_early]
     notes = {name: one.notes for name, one in found.models.items()}
     notes |= {name: one.notes for name, one in (found.detectors or {}).items()}
@@ -95,27 +104,12 @@ def _tables(found: FlickerResults) -> list[Lines]:
     models = ranked(found)
     if not models:
         return []
-    first = ["Model", "Flicker", "Consistency", "Flip rate", "Sure flips", "Sets"]
-    rows = [
-        [
-            printable(name),
-            one.flicker.text(),
-            one.consistency.text(),
-            one.flip_rate.text(),
-            one.sure_flip_rate.text(),
-            plain_number(one.flicker.n),
-        ]
-        for name, one in models.items()
-    ]
+    shown = shown_measures(found)
     sure = next(iter(models.values())).sure
-    out: list[Lines] = [
-        (
-            "How often does the answer change?",
-            first,
-            rows,
-            [f"In %, with 95 % intervals. A flip is sure if both confidences reach {percent(sure, digits=0)}."],
-        )
-    ]
+    notes = [f"Shares in %, with 95 % intervals. A flip is sure if both confidences reach {percent(sure, digits=0)}."]
+    notes += [f"{line}." for line in (saturated(found),) if line]
+    rows = [[printable(name), *(figure_text(one, model) for one in shown)] for name, model in models.items()]
+    out: list[Lines] = [("How often does the answer change?", ["Model", *(one.name for one in shown)], rows, notes)]
     if any(one.coarser for one in models.values()):
         levels = [level.level for level in max((one.coarser for one in models.values()), key=len)]
         known = {name: one for name, one in models.items() if one.coarser}

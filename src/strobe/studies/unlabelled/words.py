@@ -1,9 +1,13 @@
 """The sentences of the study of flicker without labels, for page and terminal."""
 
+from typing import Any
+
+from strobe.analyses.measures import Measure
+from strobe.analyses.model_results import flicker_measures
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate, Missing
 from strobe.report.view import Lines, View
-from strobe.report.wording import both_ends, counted, measured, percent, plain_number, with_interval
+from strobe.report.wording import counted, join, measured, percent, plain_number, with_interval
 from strobe.studies.unlabelled.records import FlickerResults, FlickerScore
 from strobe.studies.unlabelled.records_links import LinkScore
 
@@ -63,26 +67,72 @@ def flicker_lead(view: View, found: FlickerResults) -> tuple[str, str]:
     models = ranked(found)
     if not models:
         return _detector_lead(found)
-    name, best = next(iter(models.items()))
-    videos = f"{_sets(best.flicker.n)} from {view.sources}"
-    head = (
-        f"{printable(name)} does not change its answer in any of the {videos}."
-        if best.flicker.value == 0
-        else f"{printable(name)} changes its answer in {measured(best.flicker)} of the {videos}."
-    )
-    lede = bound(found, best, "it", name)
-    if len(models) > 1:
-        (_, low, tie), ((_, worst), last, ties) = both_ends(
-            models.items(), lambda pair: _value(pair[1].flicker), lambda pair: pair[0]
-        )
-        least = f"{low} flicker least" if tie else "it flickers least"
-        head += (
-            f" Of {len(models)} models, {least}; {last} {'flicker' if ties else 'flickers'} most "
-            f"({percent(worst.flicker)})."
-            if low != last
-            else f" So does each of the {len(models)} models."
-        )
-    return head, lede
+    lead = lead_measure(found)
+    if lead is None:
+        name, best = next(iter(models.items()))
+        return f"{printable(name)} has no figure without labels on {view.sources}.", bound(found, best, "it", name)
+    order = sorted(models, key=lambda name: (_order(lead, models[name]), name))
+    name, last = order[0], order[-1]
+    figure = lead.of(models[name])
+    n = f"{_sets(models[name].flicker.n)} from {view.sources}"
+    other = lead.of(models[last])
+    if lead.unit == "per second":
+        head = f"{printable(name)} changes its answer {_plain(figure)} times a second on {view.sources}"
+        value = f"{_plain(other)} times"
+    elif lead.name == "flicker":
+        head, value = f"{printable(name)} changes its answer in {measured(figure)} of the {n}", percent(other)
+    else:
+        head, value = f"{printable(name)}: {lead.name} {measured(figure)} on {view.sources}", percent(other)
+    if len(models) == 1:
+        head += "."
+    elif other.value == figure.value:
+        head += f". So does each of the {len(models)} models."
+    elif len(models) == 2:
+        head += f", {printable(last)} {value}."
+    else:
+        head += f". Of {len(models)} models, {printable(last)} is the least steady ({value})."
+    return head, bound(found, models[name], printable(name), name)
+
+
+def lead_measure(found: FlickerResults) -> Measure[Any] | None:
+    """Return the measure that leads: the first that was measured for every model and is not at its end for all."""
+    models = found.models.values()
+    order = sorted((one for one in flicker_measures() if one.lead), key=lambda one: -one.lead)
+    known = [one for one in order if models and all(one.of(model).value is not None for model in models)]
+    free = [one for one in known if not is_at_end(one, found)]
+    return next(iter(free or known), None)
+
+
+def is_at_end(measure: Measure[Any], found: FlickerResults) -> bool:
+    """Return whether a share is 0 for every model or 1 for every model, so that it cannot tell them apart."""
+    values = {measure.of(model).value for model in found.models.values()}
+    return measure.unit == "share" and (values == {0.0} or values == {1.0})
+
+
+def saturated(found: FlickerResults) -> str:
+    """Return a sentence that names the measures that are at their end for every model; empty if there are none."""
+    names = [one.name for one in shown_measures(found) if one.lead and is_at_end(one, found)]
+    if not names:
+        return ""
+    are = "is" if len(names) == 1 else "are"
+    return f"{join(names)} {are} saturated: at the end of the scale for every model, so no difference can be seen"
+
+
+def shown_measures(found: FlickerResults) -> list[Measure[Any]]:
+    """Return the measures of the first table that some model has."""
+    models = found.models.values()
+    return [
+        one for one in flicker_measures() if one.headline and any(one.of(model).value is not None for model in models)
+    ]
+
+
+def _order(measure: Measure[Any], model: FlickerScore) -> float:
+    value = measure.of(model).value
+    return float("inf") if value is None else value if measure.more_is_worse else -value
+
+
+def _plain(found: Estimate) -> str:
+    return "—" if found.value is None else f"{found.value:.1f}"
 
 
 def explanation(found: FlickerResults) -> tuple[str, list[str]]:
@@ -121,6 +171,7 @@ def terms(view: View, found: FlickerResults) -> list[tuple[str, str]]:
         ("Set", f"An anchor and the frames up to {k} before and after it. Sets cover each video."),
         ("Flicker", "The share of sets in which the answer on some frame differs from the answer on the anchor."),
         ("Consistency", "1 − flicker: the share of sets in which every frame gets the anchor's answer."),
+        *((one.name, one.meaning) for one in shown_measures(found) if one.name not in ("flicker", "consistency")),
         ("Flip", "Two neighbouring frames with different answers."),
         ("Sure flip", f"A flip with a confidence of at least {percent(sure, digits=0)} on both sides."),
         ("Spell", "In answers of the pattern A B A, the run of frames with answer B."),
@@ -135,16 +186,13 @@ def flicker_lines(view: View) -> list[Lines]:
     links = link_lines(view, flicker)
     if not flicker.models:
         return links
-    columns = ["model", "flicker", "consistency", "flip_rate", "sure_flip_rate"]
+    shown = shown_measures(flicker)
     levels = max((one.coarser for one in flicker.models.values()), key=len)
-    columns += [f"flicker, {one.level}" for one in levels]
+    columns = ["model", *(one.name for one in shown), *(f"flicker, {one.level}" for one in levels)]
     rows = [
         [
             printable(name, limit=60),
-            with_interval(one.flicker),
-            with_interval(one.consistency),
-            _short(one.flip_rate),
-            _short(one.sure_flip_rate),
+            *(figure_text(measure, one) for measure in shown),
             *(_short(level.flicker) for level in one.coarser),
             *["—"] * (len(levels) - len(one.coarser)),
         ]
@@ -153,7 +201,10 @@ def flicker_lines(view: View) -> list[Lines]:
     data = view.results.dataset
     notes = [f"% [95 % interval], {_sets(flicker.n_sets)} of {view.sources}, k = {data.k}; no label is used"]
     notes += [*excluded(flicker), *(data.readings or ())]
-    notes += [f"{printable(name)}: {bound(flicker, one, 'it', name)}" for name, one in ranked(flicker).items()]
+    notes += [line for line in (saturated(flicker),) if line]
+    notes += [
+        f"{printable(name)}: {bound(flicker, one, 'it', name)}" for name, one in list(ranked(flicker).items())[:1]
+    ]
     notes += [f"{printable(name)}: {text}" for name, one in flicker.models.items() for text in one.notes or ()]
     notes += [f"{printable(name)}: {stopped(one)}" for name, one in flicker.models.items() if one.stopped_early]
     return [(f"{printable(data.name)}: flicker without labels", columns, rows, notes), *links]
@@ -204,6 +255,11 @@ def excluded(found: FlickerResults) -> list[str]:
         if one.unscored:
             out.append(f"{printable(name)}: {_sets(one.unscored)} without all answers excluded")
     return out
+
+
+def figure_text(measure: Measure[Any], model: FlickerScore) -> str:
+    """Return a model's figure with its interval, in the unit of the measure."""
+    return measure.of(model).text(scale=measure.scale, digits=measure.digits).replace("-", "−")
 
 
 def _short(found: Estimate) -> str:
