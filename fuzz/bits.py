@@ -156,6 +156,7 @@ def _run_everything(case: str, flips: int, *, corpus: Path, work: Path) -> Outco
     """
     outcome = Outcome(case=case, verb="bits", command="everything", code=0)  # type: ignore[arg-type]  # a name
     world, rng = work / "world", random.Random(case)
+    world.mkdir(parents=True)
     made = watch(lambda: _make_world(world, corpus), cwd=work, limit_s=600)
     if made.code != 0:
         outcome.finding = f"the world could not be made: {made.ended}: {made.stderr[-500:]}"
@@ -214,7 +215,6 @@ def _make_world(world: Path, corpus: Path) -> None:
     from strobe.store.shards import ModelShards
     from strobe.view.tags import add_rows
 
-    world.mkdir()
     os.chdir(world)
     shutil.copytree(corpus / "clips", "clips")
     Path("two.py").write_text(_MODEL, encoding="utf-8")

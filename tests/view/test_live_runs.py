@@ -159,6 +159,14 @@ def test_new_predictions_that_are_dated_back_are_counted(world, command):
     after = counts_of(command, world)
     assert after["net:0"]["holds"] < before["net:0"]["holds"]
     assert after["net:1"] == before["net:1"]
+    code, out, _ = command("view", run, "--json")
+    (shown,) = json.loads(out)["runs"]
+    assert not any(row["figures"] for row in shown["models"]), "the figures are those of the earlier predictions"
+    assert "results.json was computed from other predictions than the run now has" in shown["note"]
+    assert "computed from other predictions" in command("view", run, "--list")[1]
+    code, _, err = command("report", run)
+    assert code == 0
+    assert "run: results.json was computed from other predictions than the run now has; run strobe score again" in err
 
 
 def counts_of(command, world):

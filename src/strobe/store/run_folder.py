@@ -42,6 +42,7 @@ SEALED = ("results.json", "tables/*", "figures/*")
 """The files of a run with digests in digests.json."""
 AGAIN = "run strobe score again"
 """What to do if a file with results is damaged."""
+OUTDATED = f"results.json was computed from other predictions than the run now has; {AGAIN}"
 _EDITED = 'run predict or eval again, or remove "sha256" from it to use it as it is'
 _PACKAGES = ("numpy", "scipy", "pyarrow", "pillow", "av", "torch", "torchvision", "timm", "transformers", "onnxruntime")
 
@@ -456,6 +457,10 @@ class Run:
     def is_current(self) -> bool:
         """Return whether the results were computed from exactly the predictions that the run now has."""
         return (self.path / "results.json").is_file() and read_digests(self.path).get("predictions") == self.held()
+
+    def is_outdated(self) -> bool:
+        """Return whether the results were computed from other predictions, as digests.json says."""
+        return "predictions" in read_digests(self.path) and not self.is_current()
 
     def seal(self, stage: Path | None = None) -> None:
         """Write the digests of the results, tables and figures in `stage`, computed from the present predictions.

@@ -11,7 +11,7 @@ from strobe.core.files import inside, matching, read_json
 from strobe.core.parquet import read_footer
 from strobe.core.seals import damaged_files
 from strobe.report.wording import counted, with_interval
-from strobe.store.run_folder import AGAIN, Run
+from strobe.store.run_folder import AGAIN, OUTDATED, Run
 from strobe.view.finding import Signature, is_current, signature, state_of
 from strobe.view.library import Library
 
@@ -96,6 +96,8 @@ def _facts(path: Path) -> dict[str, Any]:
     if (path / "results.json").is_file():
         try:
             figures = results_figures(path)
+            if Run(path).is_outdated():
+                figures, note = {}, OUTDATED
             if damaged := damaged_files(path):
                 note = f"{counted(len(damaged), 'file')} damaged, first {damaged[0]}; {AGAIN}"
         except StrobeError as error:

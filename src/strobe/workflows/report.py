@@ -19,7 +19,7 @@ from strobe.report.tables import write_tables
 from strobe.report.view import MOST_SHOWN, View
 from strobe.report.wording import counted
 from strobe.store.opening import NoImages, Opened, frame_source
-from strobe.store.run_folder import AGAIN, Run, StoredModel
+from strobe.store.run_folder import AGAIN, OUTDATED, Run, StoredModel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +86,8 @@ def _write(place: Run, request: ReportOptions, progress: Progress, opened: Opene
     source = _source(opened.dataset, progress)
     page = write_report(run, results, dataset, answers, source, options, progress, all_sets=opened.dataset)
     if read_digests(run)["files"]:
+        if place.is_outdated():
+            progress.note(f"{printable(run)}: {OUTDATED}")
         place.seal()
         if damaged := damaged_files(run):
             progress.note(f"{counted(len(damaged), 'file')} of {printable(run)} damaged, first {damaged[0]}; {AGAIN}")

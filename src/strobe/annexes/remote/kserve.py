@@ -8,6 +8,7 @@ Names, types and shapes of the tensors come from the service. Preprocessing, cla
 from --model-settings, with the keys of an ONNX file.
 """
 
+import math
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -32,6 +33,8 @@ from strobe.models.options import LoadOptions, ModelName
 from strobe.models.providers import Provider
 
 _BATCH = 8
+_MOST_SENT = 2**30
+"""The largest request in bytes, whatever sizes the service states."""
 _PIXELS = ("float32", "float16", "uint8")
 
 
@@ -219,6 +222,12 @@ def connect(model: ModelName, options: LoadOptions) -> KserveService:
     batch_size = fixed or options.batch_size or min(_BATCH, served.most or _BATCH)
     if served.most is not None and batch_size > served.most:
         raise ModelFailed(f"{what}: it accepts at most {served.most} images at once; use <<batch_size={served.most}>>")
+    shape = [batch_size, *filter(None, image.shape[1:])]
+    if math.prod(shape) * np.dtype(image.dtype).itemsize > _MOST_SENT:
+        raise ModelFailed(
+            f"{what}: a request with its input {printable(image.name)} of shape {printable(shape)} takes more than "
+            f"{_MOST_SENT >> 30} GiB"
+        )
     return KserveService(what=what, wire=wire, served=served, image=image, limits=limits, batch_size=batch_size)
 
 

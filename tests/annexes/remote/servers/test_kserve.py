@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 from v2_server import V2Server, self_signed
 
+from strobe.annexes.remote.http import HttpReply
+from strobe.annexes.remote.kserve_wire import _reply_of
 from strobe.core.errors import StrobeError
 from strobe.core.ports import RemoteModel
-from strobe.core.remote import RequestFailed
+from strobe.core.remote import RequestFailed, Usage
 from strobe.models.options import LoadOptions
 from strobe.models.registry import load_model
 
@@ -223,6 +225,13 @@ def test_more_faults_of_a_reply(served: Path) -> None:
         assert caught.value.blame == "model"
 
 
+@pytest.mark.parametrize("length", ["9" * 5000, "-1", "1e3", "999", ""])
+def test_a_length_of_a_header_that_no_reply_has(length: str) -> None:
+    reply = HttpReply(headers={"inference-header-content-length": length}, body=b"{}")
+    with pytest.raises(RequestFailed, match=r"^far: its reply has the header length [^\n]*, but 2 bytes$"):
+        _reply_of("far", reply, Usage(requests=1))
+
+
 def test_an_unlabelled_width_is_refused(served: Path, tmp_path: Path) -> None:
     settings = json.loads((served / "world.json").read_text())
     (tmp_path / "few.json").write_text(json.dumps(settings | {"labels": settings["labels"][:-1]}))
@@ -252,6 +261,15 @@ METADATA = {
     "channels last": ({"inputs": _tensor("x", "FP32", -1, 64, 64, 3)}, "is the layout nhwc"),
     "other width": ({"outputs": _tensor("scores", "FP32", -1, 1000)}, "it has 1000 outputs, but 12 labels"),
     "classes": ({"outputs": _tensor("scores", "INT64", -1, 12)}, "datatype int64, expected FP32"),
+    "very large": (
+        {"inputs": _tensor("x", "FP32", -1, 3, 20000, 20000)},
+        r"its input x of shape .* takes more than 1 GiB",
+    ),
+    "no end": ({"inputs": _tensor("x", "FP32", -1, 3, 10**30, 64)}, "takes more than 1 GiB"),
+    "a large batch": (
+        {"inputs": _tensor("x", "FP32", 10**9, 3, 64, 64)},
+        r"shape \[1000000000, 3, 64, 64\] takes more",
+    ),
     "no shape": ({"outputs": [{"name": "scores"}]}, "expected name, datatype and shape"),
     "no name": ({"name": None}, "not that of the Open Inference Protocol v2"),
 }

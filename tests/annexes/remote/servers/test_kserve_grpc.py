@@ -41,7 +41,7 @@ def test_answers_equal_the_same_file_in_process(served: Path, typed: bool) -> No
         assert there.spec.preprocessing["protocol"] == "v2, gRPC, raw tensors"
         got = there.forward([there.prepare(one) for one in images()])
         np.testing.assert_allclose(got, here.forward([here.prepare(one) for one in images()]), atol=1e-6)
-        assert running.batches == [1, 4, 4, 3]
+        assert running.batches == [4, 4, 4, 3], "the test images first"
         boxes: Any = load_model(f"onnx:{served / 'tiny.onnx'}", LoadOptions(device="cpu"))
         tiny = load(running.url, served, "tiny")
         pairs = zip(
