@@ -11,11 +11,11 @@ from sqlalchemy import text
 
 from strobe.core.derivation import derive, is_clean
 from strobe.core.errors import StrobeError
+from strobe.core.moments import timestamp
 from strobe.core.records import Verdict
 from strobe.review import leases, queue
 from strobe.review.conduct import ReviewOptions
 from strobe.review.log import Conflict
-from strobe.review.moments import timestamp
 from strobe.review.plan import plan
 from strobe.review.store import Store
 

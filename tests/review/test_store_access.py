@@ -9,15 +9,15 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import text
 
+from strobe.core.annotators import checked_name, checked_note
 from strobe.core.errors import InvalidValue, StrobeError
 from strobe.core.records import Verdict
+from strobe.core.user_secret import server_secret
 from strobe.review import counters, database, leases, queue
 from strobe.review.conduct import ReviewOptions
 from strobe.review.database import Database
-from strobe.review.names import checked_name, checked_note
 from strobe.review.people import People
 from strobe.review.schema import MIGRATIONS, migrate
-from strobe.review.secret import server_secret
 from strobe.review.sessions import Sessions
 from strobe.review.store import Store
 from strobe.workflows import review

@@ -17,6 +17,7 @@ from strobe.analyses.comparison import Comparison
 from strobe.analyses.model_results import Unscored
 from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.results import results_schema
+from strobe.annexes.releases.ytbb_robust import YtbbFiles, import_ytbb_robust
 from strobe.cli.main import main
 from strobe.core.builder import DatasetBuilder
 from strobe.core.codec import encode
@@ -25,7 +26,6 @@ from strobe.core.errors import StrobeError
 from strobe.core.labels import LabelSpace
 from strobe.core.ports import Silent
 from strobe.core.tables import texts
-from strobe.formats.import_ytbb_robust import YtbbFiles, import_ytbb_robust
 from strobe.report.headline import headline_lines
 from strobe.store.bring_media import ImportOptions
 from strobe.workflows.compare import compare_runs

@@ -13,6 +13,7 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
+from strobe.core.annotators import checked_name
 from strobe.core.codec import encode
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, StrobeError, UnknownName, printable
@@ -20,7 +21,6 @@ from strobe.core.ports import FrameSource
 from strobe.review import leases, queue
 from strobe.review.guard import Guard
 from strobe.review.log import Conflict
-from strobe.review.names import checked_name
 from strobe.review.people import Person
 from strobe.review.requests import Claim, Invite, JointClaim, JointDecision, Login, Pause, ReleaseBody, SetDecision
 from strobe.review.service import TYPES, Access, Service

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from strobe.analyses.drawn import check_inside
+from strobe.core.annotators import checked_note
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue
 from strobe.core.people import DISCARDS, BoxAnswer, latest_answers
-from strobe.review.names import checked_note
 from strobe.review.pictures import FrameImages
 from strobe.review.places import TableLookup
 from strobe.review.plan import Claimed, ReviewTask

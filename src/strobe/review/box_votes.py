@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from strobe.analyses.drawn import check_inside
+from strobe.core.annotators import Spellings, checked_note
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, in_file, printable
 from strobe.core.people import BoxAnswer
-from strobe.review.names import Spellings, checked_note
 from strobe.review.votes import ImportedAnswers, NameLookup, Turns, moment_of, picture_rows, seconds_of
 
 _SIDES = ("x0", "y0", "x1", "y1")

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from strobe.core.annotators import Spellings, checked_note
 from strobe.core.codec import encode
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, StrobeError, in_file, printable
@@ -19,7 +20,6 @@ from strobe.core.people import CHECKED, CheckAnswer, latest_answers
 from strobe.review.alone import SingleImageQuestion
 from strobe.review.conduct import Conduct, ReviewOptions
 from strobe.review.log import AnswerLog
-from strobe.review.names import Spellings, checked_note
 from strobe.review.naming import sampled_anchors
 from strobe.review.pictures import FrameImages
 from strobe.review.places import TableLookup

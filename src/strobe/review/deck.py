@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from strobe.core.annotators import checked_note
 from strobe.core.dataset import Dataset
 from strobe.core.derivation import latest_votes, majority_labels, relabelled
 from strobe.core.errors import InvalidValue
 from strobe.core.records import Verdict
 from strobe.review.hints import hints_of
-from strobe.review.names import checked_note
 from strobe.review.pictures import FrameImages
 from strobe.review.places import TableLookup
 from strobe.review.plan import Claimed, ReviewTask, task_name

@@ -7,8 +7,8 @@ from typing import Any
 from sqlalchemy import Connection
 
 from strobe.core.errors import StrobeError
+from strobe.core.moments import NO_TIME, just_after
 from strobe.review.database import execute
-from strobe.review.moments import NO_TIME, just_after
 from strobe.review.rows import columns, record_of, row_of
 
 

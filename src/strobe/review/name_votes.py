@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from strobe.core.annotators import Spellings, checked_note
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, in_file, printable
 from strobe.core.people import SAID, NameAnswer
-from strobe.review.names import Spellings, checked_note
 from strobe.review.votes import ImportedAnswers, NameLookup, Turns, moment_of, picture_rows, seconds_of
 
 _COLUMNS = ("annotator", "frame", "label", "said", "condition", "seconds", "note", "at")

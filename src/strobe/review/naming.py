@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from strobe.analyses.naming import CONTROL, MEMBER, PRACTICE
+from strobe.core.annotators import checked_note
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, expect
 from strobe.core.labels import other_names
@@ -21,7 +22,6 @@ from strobe.review.alone import SingleImageQuestion
 from strobe.review.conduct import Conduct, ReviewOptions
 from strobe.review.log import AnswerLog
 from strobe.review.name_votes import read_names
-from strobe.review.names import checked_note
 from strobe.review.pictures import FrameImages
 from strobe.review.places import TableLookup
 from strobe.review.plan import Claimed, ReviewTask, task_name

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from strobe.core.annotators import Spellings, checked_name
 from strobe.core.errors import InvalidValue, StrobeError, printable
+from strobe.core.moments import timestamp
 from strobe.review.database import execute
-from strobe.review.moments import timestamp
-from strobe.review.names import Spellings, checked_name
 from strobe.review.store import Store
 
 Role = Literal["annotator", "observer", "admin"]

@@ -4,9 +4,9 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
 
+from strobe.core.annotators import MAX_NOTE
 from strobe.core.people import DISCARDS
 from strobe.core.records import REASONS
-from strobe.review.names import MAX_NOTE
 
 Opaque = Annotated[str, Field(pattern=r"^[0-9A-Za-z_-]{8,64}$")]
 ShortText = Annotated[str, Field(max_length=200)]

@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection
 
+from strobe.core.moments import timestamp
 from strobe.review.database import execute, meta
-from strobe.review.moments import timestamp
 from strobe.review.people import People, Person
 
 Mode = Literal["open", "token", "invite"]

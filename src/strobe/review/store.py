@@ -18,10 +18,10 @@ from strobe.core.codec import decode, encode
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError
 from strobe.core.files import json_of
+from strobe.core.moments import just_after, timestamp
 from strobe.review.conduct import Conduct, ReviewOptions
 from strobe.review.database import Database, execute, fill, meta, roomy, set_meta
 from strobe.review.log import AnswerLog, Conflict
-from strobe.review.moments import just_after, timestamp
 from strobe.review.plan import ReviewTask, candidates_digest
 from strobe.review.question import Question, question_named
 from strobe.review.questions import QUESTIONS

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from strobe.core.annotations import anchor_verdict, normalise_key, pair_verdict, parse_annotations
+from strobe.core.annotators import Spellings, checked_note
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, in_file, printable
 from strobe.core.files import read_json, reading
+from strobe.core.moments import NO_TIME, moment_text
 from strobe.core.records import DECISIONS, Verdict
-from strobe.review.moments import NO_TIME, moment_text
-from strobe.review.names import Spellings, checked_note
 
 MAX_SECONDS = 86_400
 """The longest accepted time of a decision: a day, as on the page."""

@@ -15,10 +15,10 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
+from strobe.core.annotators import checked_note
 from strobe.core.errors import InvalidValue, StrobeError, UnknownName, printable
 from strobe.review.attempts import Attempts
 from strobe.review.guard import Guard, ServerAddress
-from strobe.review.names import checked_note
 from strobe.review.service import TYPES
 from strobe.view.access import COOKIE_S, ViewKeys, ViewPerson
 from strobe.view.exports import sets_csv, subset_text

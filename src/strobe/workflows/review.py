@@ -118,9 +118,9 @@ def serve(
         # Read the dataset and import the server at the same time: reading waits for the disk and Arrow, importing for
         # the interpreter.
         reading = beside.submit(_read, folder, people=False)
+        from strobe.core.user_secret import server_secret
         from strobe.review.app import make_app
         from strobe.review.people import People
-        from strobe.review.secret import server_secret
         from strobe.review.serve import bind, run
         from strobe.review.service import Access
         from strobe.review.sessions import Sessions

@@ -24,8 +24,8 @@ from strobe.core.names import short_names
 from strobe.core.parquet import read_footer
 from strobe.core.ports import Silent
 from strobe.core.tables import Boxes, Frames, Labels
+from strobe.core.user_secret import server_secret
 from strobe.report.view import shorter
-from strobe.review.secret import server_secret
 from strobe.workflows.compare import compare_runs
 from strobe.workflows.review import write_part
 
@@ -64,8 +64,8 @@ def serve_view(places: Sequence[Path], options: ViewOptions, *, on_ready: Callab
     scope = "\n".join(sorted(str(place.resolve()) for place in places))
     library = Library(places, secret=hashlib.sha256(secret + scope.encode()).digest())
     library.warm_up()  # reading waits for the disk and Arrow, and importing the server for the interpreter
+    from strobe.core.annotators import Spellings
     from strobe.review.guard import ServerAddress, is_loopback
-    from strobe.review.names import Spellings
     from strobe.review.serve import bind, run
     from strobe.view.access import ViewKeys
     from strobe.view.app import ViewWork, make_view_app

@@ -14,11 +14,13 @@ from pathlib import Path
 from statistics import median
 from typing import Literal
 
+from strobe.core.annotators import Spellings
 from strobe.core.builder import DatasetBuilder, frame_list_digest
 from strobe.core.dataset import DatasetInfo
 from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, UnknownName, in_file, printable
 from strobe.core.files import reading
 from strobe.core.labels import LabelSpace
+from strobe.core.moments import NO_TIME
 from strobe.core.people import NameAnswer
 from strobe.core.records import frame_id
 from strobe.formats.import_photos import NO_AXIS
@@ -323,9 +325,6 @@ def _find(folder: Path, pictures: Sequence[str]) -> dict[str, str]:
 
 def read_into(source: Path, target: Path, *, files: TrialFiles, how: ImportOptions) -> ImportedDataset:
     """Import images that people named elsewhere, from the CSV of their trials. New answers are added to the dataset."""
-    from strobe.review.moments import NO_TIME
-    from strobe.review.names import Spellings
-
     signed = Signed(person=Spellings([]).checked, at=NO_TIME)
     trials, made = read_trials(source, signed), list[ImportedDataset]()
 

@@ -1,36 +1,17 @@
-"""Imports that read videos: YouTube-BoundingBoxes, and hints of frames equal to those of a build."""
+"""YouTube-BoundingBoxes: its CSV and small videos, and a line for what is missing or broken of them."""
 
 import gzip
 from pathlib import Path
 
-import numpy as np
 import pytest
+from made_imports import clip
 
-from strobe.build.options import AnchorOptions
+from strobe.annexes.releases.youtube_bb import listed_anchors
 from strobe.core.errors import InvalidFile, StrobeError
-from strobe.formats.import_frames import FrameFiles
-from strobe.formats.import_youtube_bb import listed_anchors
-from strobe.formats.sampled import ImportSampling
 from strobe.store import dataset_folder as folder
-from strobe.workflows.build import build
-from strobe.workflows.import_dataset import ImportOptions, import_dataset
-from strobe.workflows.options import BuildOptions
+from strobe.workflows.import_dataset import import_dataset
 
 # -- youtube-bb --------------------------------------------------------------------------------------------------
-
-
-def clip(path: Path, *, n: int = 75, rate: int = 25) -> Path:
-    """A small H.264 clip whose brightness is its frame number."""
-    av = pytest.importorskip("av")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with av.open(str(path), "w") as container:
-        stream = container.add_stream("libx264", rate=rate)
-        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
-        for index in range(n):
-            frame = av.VideoFrame.from_ndarray(np.full((48, 64, 3), 2 * index + 20, dtype=np.uint8), format="rgb24")
-            container.mux(stream.encode(frame))
-        container.mux(stream.encode())
-    return path
 
 
 def ytbb(root: Path) -> Path:
@@ -119,25 +100,8 @@ def test_what_is_missing_from_youtube_bb_is_said(tmp_path: Path) -> None:
         import_dataset("youtube-bb", tmp_path / "src", tmp_path / "dst", options={"videos": tmp_path / "nowhere"})
 
 
-def test_hints_on_request_are_those_of_a_build(tmp_path: Path) -> None:
-    """The stored frames of a build, imported as a folder, have the build's own hints."""
-    video = clip(tmp_path / "walk.mp4", n=30)
-    options = BuildOptions(label=("dog",), sampling=AnchorOptions(k=4), store="png")
-    built = build([video], tmp_path / "built", options).dataset
-    middle = int(built.frames.index[built.sets.frame[built.sets.is_anchor]][0])
-    (tmp_path / "anchors.csv").write_text(f"video,frame\nwalk,{middle}\n")
-    files = FrameFiles(label=("dog",), anchors=tmp_path / "anchors.csv")
-    args = {"files": files, "draw": ImportSampling(k=4)}
-    plain = import_dataset("frames", tmp_path / "built/media", tmp_path / "plain", **args).dataset
-    assert plain.hints is None
-    hinted = import_dataset(
-        "frames", tmp_path / "built/media", tmp_path / "hinted", how=ImportOptions(hints=True), **args
-    )
-    assert hinted.notes == ()
-    assert hinted.dataset.frame_ids() == plain.frame_ids()
-    kept = folder.read(tmp_path / "hinted").hints
-    assert kept is not None
-    assert built.hints is not None
-    for name in ("cut", "blur", "motion", "exposure", "duplicate"):
-        np.testing.assert_array_equal(getattr(kept, name), getattr(built.hints, name))
-    assert any(np.abs(getattr(kept, name)).max() > 0 for name in ("cut", "blur", "exposure"))
+def test_listed_anchors_with_a_giant_field(tmp_path: Path) -> None:
+    path = tmp_path / "listed.csv"
+    path.write_text(f"ytid,time_ms,label\n{'9' * 200_000},1,2\n", encoding="utf-8")
+    with pytest.raises(StrobeError, match="not a CSV file"):
+        listed_anchors(path)

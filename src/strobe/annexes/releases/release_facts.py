@@ -55,7 +55,7 @@ def read_vid_annotations(folder: Path, labels: Mapping[str, Sequence[int]], *, p
 
     `folder` is the ILSVRC folder, or any folder below it that holds `val/` or the videos.
     """
-    from strobe.formats.import_imagenet_vid import read_annotation
+    from strobe.annexes.releases.imagenet_vid import read_annotation
 
     files = _xml_files(folder, labels)
     missing = [key for key, path in files.items() if not path.is_file()]
@@ -89,7 +89,7 @@ def read_ytbb_boxes(path: Path, labels: Mapping[tuple[str, int], Sequence[int]])
 
     The CSV gives xmin, xmax, ymin, ymax as fractions of the image. A time may differ from the list by 1 ms.
     """
-    from strobe.formats.import_youtube_bb import detection_rows
+    from strobe.annexes.releases.youtube_bb import detection_rows
 
     classes, boxes = space("youtube-bb"), dict[tuple[str, int], Shares]()
     n_read = n_bad = 0
@@ -182,8 +182,8 @@ def read_video_facts(
 
     A video that is missing, unreadable or too short is skipped, and a note counts these videos.
     """
+    from strobe.annexes.releases.youtube_bb import find_videos
     from strobe.build.decode import Reader
-    from strobe.formats.import_youtube_bb import find_videos
 
     paths = find_videos(folder)
     facts: dict[str, VideoFacts] = {}

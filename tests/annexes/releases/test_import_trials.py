@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner
 from PIL import Image
 
+from strobe.annexes.releases.trials import TrialFiles
 from strobe.cli.main import cli
 from strobe.core.errors import StrobeError
-from strobe.formats.import_trials import TrialFiles
 from strobe.store import dataset_folder as folder
 from strobe.workflows.import_dataset import import_dataset
 from strobe.workflows.inspect import inspect, lines

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from strobe.annexes.releases.vid_robust import import_vid_robust
+from strobe.annexes.releases.ytbb_robust import YtbbFiles, import_ytbb_robust
 from strobe.core.annotations import normalise_key, parse_annotations
 from strobe.core.derivation import reviewed
 from strobe.core.errors import InvalidFile, StrobeError
-from strobe.formats.import_vid_robust import import_vid_robust
-from strobe.formats.import_ytbb_robust import YtbbFiles, import_ytbb_robust
 from strobe.store import dataset_folder as folder
 from strobe.store.bring_media import ImportOptions
 
-REFERENCE = Path(__file__).parents[2] / "../shared/reference"
+REFERENCE = Path(__file__).parents[3] / "../shared/reference"
 needs_reference = pytest.mark.skipif(not REFERENCE.is_dir(), reason="the reference folder is not at hand")
 
 

@@ -12,10 +12,10 @@ import pytest
 from PIL import Image
 
 import strobe
+from strobe.annexes.releases.vid_robust import import_vid_robust
+from strobe.annexes.releases.ytbb_robust import YtbbFiles, import_ytbb_robust
 from strobe.core.errors import InvalidFile, StrobeError
 from strobe.core.labels import space
-from strobe.formats.import_vid_robust import import_vid_robust
-from strobe.formats.import_ytbb_robust import YtbbFiles, import_ytbb_robust
 from strobe.store.bring_media import ImportOptions
 from strobe.workflows.import_dataset import import_dataset
 

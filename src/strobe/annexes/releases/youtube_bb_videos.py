@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.annexes.releases.youtube_bb import Moment, find_csv, find_videos, read_youtube_bb
 from strobe.core.errors import StrobeError, printable
 from strobe.core.ports import Progress
-from strobe.formats.import_youtube_bb import Moment, find_csv, find_videos, read_youtube_bb
 from strobe.formats.registry import SEED, FormatOption, ImportFormat, K
 from strobe.formats.sampled import ImportedDataset
 from strobe.store.bring_media import ImportOptions

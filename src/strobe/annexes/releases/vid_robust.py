@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from strobe.annexes.releases.release_facts import UNKNOWN_VIDEO, check_sizes, read_vid_annotations, read_video_facts
 from strobe.core.builder import DatasetBuilder, frame_list_digest
 from strobe.core.dataset import DatasetInfo
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.files import read_json
 from strobe.core.labels import space
 from strobe.formats.registry import FormatOption, ImportFormat
-from strobe.formats.release_facts import UNKNOWN_VIDEO, check_sizes, read_vid_annotations, read_video_facts
 from strobe.formats.sampled import FrameContents, ImportedDataset
 from strobe.store.bring_media import ImportOptions
 

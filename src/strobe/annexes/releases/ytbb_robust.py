@@ -10,16 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from strobe.core.annotations import Annotation, anchor_verdict, pair_verdict, parse_annotations
-from strobe.core.builder import DatasetBuilder
-from strobe.core.dataset import Dataset, DatasetInfo
-from strobe.core.errors import InvalidFile, StrobeError, printable
-from strobe.core.files import read_json
-from strobe.core.labels import space
-from strobe.core.records import frame_id
-from strobe.formats.import_youtube_bb import listed_anchors
-from strobe.formats.registry import FormatOption, ImportFormat
-from strobe.formats.release_facts import (
+from strobe.annexes.releases.release_facts import (
     UNKNOWN_VIDEO,
     Shares,
     VideoFacts,
@@ -27,6 +18,15 @@ from strobe.formats.release_facts import (
     read_video_facts,
     read_ytbb_boxes,
 )
+from strobe.annexes.releases.youtube_bb import listed_anchors
+from strobe.core.annotations import Annotation, anchor_verdict, pair_verdict, parse_annotations
+from strobe.core.builder import DatasetBuilder
+from strobe.core.dataset import Dataset, DatasetInfo
+from strobe.core.errors import InvalidFile, StrobeError, printable
+from strobe.core.files import read_json
+from strobe.core.labels import space
+from strobe.core.records import frame_id
+from strobe.formats.registry import FormatOption, ImportFormat
 from strobe.formats.sampled import ImportedDataset
 from strobe.store.bring_media import ImportOptions
 

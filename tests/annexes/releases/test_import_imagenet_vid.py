@@ -1,10 +1,11 @@
 """ImageNet-VID as ILSVRC lays it out, and a line for what is missing or broken of it."""
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
-from made_imports import CAT, TURTLE, ilsvrc, xml
+from made_ilsvrc import CAT, TURTLE, ilsvrc, xml
 
 from strobe.core.errors import InvalidFile, StrobeError
 from strobe.core.labels import space
@@ -150,3 +151,16 @@ def test_a_set_around_every_frame_shares_the_frames(tmp_path: Path) -> None:
     with pytest.raises(StrobeError, match="--all-frames is the same as --every 1"):
         import_dataset("imagenet-vid", source, tmp_path / "x", options={"every": 3, "all_frames": True})
     assert not (tmp_path / "x").exists()
+
+
+def test_imagenet_vid_is_held_against_its_images(tmp_path: Path) -> None:
+    source = ilsvrc(tmp_path / "src")
+    plain = import_dataset("imagenet-vid", source, tmp_path / "plain")
+    for path in sorted(source.rglob("*.xml")):
+        tenfold = re.sub(
+            r"<(x|y|w|h)(\w+)>(\d+)<", lambda one: f"<{one[1]}{one[2]}>{10 * int(one[3])}<", path.read_text()
+        )
+        path.write_text(tenfold)
+    done = import_dataset("imagenet-vid", source, tmp_path / "dst")
+    assert any("images of another size and were scaled (the first: from 640×480" in note for note in done.notes)
+    np.testing.assert_allclose(done.dataset.boxes.xyxy, plain.dataset.boxes.xyxy)
