@@ -76,7 +76,7 @@ PARSED = {
     "strobe review serve data/pictures": "people draw; tests/workflows/test_import_background.py goes this way",
     "strobe review export data/pictures": "of the line above",
     "strobe import imagenet-a-plus crops/": "of the line above",
-    "strobe review serve data/crops --ask name": "people name; tests/review/test_whole_or_cropped.py goes this way",
+    "strobe review serve data/crops --ask name": "people name; tests/annexes/web/review/test_whole_or_cropped.py",
     "strobe eval data/crops": "of the lines above",
     "strobe vary attack DATASET STRONGER": "many gradients; tests/workflows/test_vary_attack.py runs the like",
     "strobe vary attack DATASET SMALLEST": "many gradients; tests/workflows/test_vary_attack.py runs the like",

@@ -65,7 +65,7 @@ _ALONE = {
         "models/tensor_files.py",
         "zipfile.ZipFile",
     ): "its records are stored, not compressed, and no larger than the file",
-    ("view/access.py", "base64.urlsafe_b64decode"): "after the cookie's seal was checked",
+    ("annexes/web/view/access.py", "base64.urlsafe_b64decode"): "after the cookie's seal was checked",
 }
 """Readers with a limit of their own, which is named here. A line without its call fails, too."""
 
@@ -503,7 +503,7 @@ def test_deep_json_in_every_file_of_a_dataset_and_a_run(tmp_path: Path) -> None:
 
 
 def test_the_viewer_refuses_a_table_of_60_million_rows(tmp_path: Path) -> None:
-    from strobe.view.outcomes import SetRows, stored_outcomes
+    from strobe.annexes.web.view.outcomes import SetRows, stored_outcomes
 
     dataset = strobe.example_dataset()
     path = tmp_path / "tables" / "sets.parquet"

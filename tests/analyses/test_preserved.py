@@ -133,7 +133,7 @@ def test_a_target_is_no_judge() -> None:
 
 
 def test_people_are_shown_findings_controls_and_pictures_as_they_were_mixed() -> None:
-    from strobe.review.naming import shown
+    from strobe.annexes.web.review.naming import shown
 
     seen = shown(searched())
     assert {one.condition for one in seen} == {

@@ -9,13 +9,13 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from strobe.annexes.web.review.conduct import ReviewOptions, ServeOptions
 from strobe.build.options import AnchorOptions, CameraOptions, DropRules, Limits
 from strobe.cli.common import Grouped, record_options
 from strobe.cli.main import cli
 from strobe.core.errors import InvalidValue
 from strobe.core.options import check_options, documented, option, options_of
 from strobe.engine.running import Running
-from strobe.review.conduct import ReviewOptions, ServeOptions
 from strobe.workflows.options import BuildOptions, SimulateOptions, TrainOptions
 
 

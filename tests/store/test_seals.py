@@ -243,7 +243,7 @@ def test_review_status_of_what_cannot_be_written_or_read(what: str, tmp_path: Pa
     shutil.copytree(GOLDEN / "datasets/votes", place)
     make = (
         "import sys; from pathlib import Path; from contextlib import closing\n"
-        "from strobe.review.store import Store; from strobe.store.dataset_folder import content, read\n"
+        "from strobe.annexes.web.review.store import Store; from strobe.store.dataset_folder import content, read\n"
         "with closing(Store('sqlite:///' + sys.argv[1] + '/review.sqlite')) as store:\n"
         "    store.check(read(Path(sys.argv[1])), content(Path(sys.argv[1])))\n"
     )

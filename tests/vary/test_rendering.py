@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image as Pillow
 
+from strobe.annexes.web.review.pictures import FrameImages
 from strobe.core.builder import DatasetBuilder
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.errors import StrobeError
@@ -26,7 +27,6 @@ from strobe.formats.export_huggingface import write_frames
 from strobe.models.fast_jpeg import FastJpegSource
 from strobe.models.options import LoadOptions
 from strobe.models.plan import AsDecoded
-from strobe.review.pictures import FrameImages
 from strobe.store.media import MediaSource
 from strobe.store.opening import frame_source
 from strobe.store.run_folder import Run

@@ -10,6 +10,7 @@ from made_imports import picture, refused, run
 from PIL import Image
 
 from strobe.analyses.published import printed_on
+from strobe.annexes.web.review import workflow as review
 from strobe.core.errors import StrobeError
 from strobe.core.labels import space
 from strobe.core.people import BoxAnswer
@@ -17,7 +18,6 @@ from strobe.formats.import_imagenet_9 import RUNGS
 from strobe.formats.import_photos import PhotoFiles
 from strobe.formats.ladder_table import read_ladder
 from strobe.store import dataset_folder as folder
-from strobe.workflows import review
 from strobe.workflows.import_dataset import ImportOptions, import_dataset
 
 RAY, DOG, FOX = "n01498041", "n02106662", "n02120505"  # stingray and German shepherd are in ImageNet-A, grey fox is not

@@ -16,8 +16,8 @@ from functools import cached_property
 from types import ModuleType
 from typing import Any, Generic, NoReturn, TypeVar
 
-from strobe.core.annex import Item, added
-from strobe.core.errors import MissingExtra, StrobeError, UnknownName, expect, printable
+from strobe.core.annex import Item, members
+from strobe.core.errors import MissingExtra, StrobeError, UnknownName, printable
 
 _SPINS = "3000"
 """How often a GNU OpenMP thread spins before it sleeps (by default 300,000 times); see docs/performance-method.md."""
@@ -243,16 +243,7 @@ class Registry(Generic[Member]):
     @cached_property
     def _items(self) -> dict[str, Item]:
         """strobe's own members, of the house and of its annexes, in display order."""
-        annexes = added(self._list_name)
-        for name in annexes:
-            expect(
-                name not in self._house, f"{self._list_name} of an annex", "a name that the house does not use", name
-            )
-        at = {name: 10.0 * number for number, name in enumerate(self._house, 1)} | {
-            name: item.at for name, item in annexes.items()
-        }
-        members = {**self._house, **annexes}
-        return {name: members[name] for name in sorted(members, key=at.__getitem__)}
+        return members(self._list_name, self._house)
 
     def report(self, note: Callable[[str], None]) -> None:
         """Pass each line of `problems` to `note`, once in this process."""
