@@ -60,10 +60,10 @@ SMALL = {
 PARSED = {
     "strobe eval data/ -m kserve:": "a service answers; tests/annexes/remote/ runs one",
     "strobe import photos pictures/": "of the lines below",
-    "strobe synthesize data/scenes": "tests/workflows/test_central.py runs this line",
+    "strobe synthesize data/scenes": "tests/annexes/web/test_central.py runs this line",
     "strobe train stills data/scenes": "of the line above",
     "strobe eval data/scenes": "of the lines above",
-    "strobe import photos ILSVRC2012/train data/loc": "tests/workflows/test_central.py runs this line on a fixture",
+    "strobe import photos ILSVRC2012/train data/loc": "tests/annexes/web/test_central.py runs this line on a fixture",
     "strobe import imagenet-a imagenet-a/ data/natural": "of the lines above",
     "strobe eval data/natural": "of the lines above",
     "strobe import imagenet-a-plus imagenet-a-plus/ data/cut": "of the lines above",

@@ -11,11 +11,11 @@ from strobe.analyses.comparison import compare
 from strobe.analyses.model_results import ClassificationResult
 from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.results import Results, Settings, dataset_facts, results_schema
-from strobe.annexes.web.study.score import ReviewStages, impact
 from strobe.core.answers import ClassAnswers
 from strobe.core.codec import decode, encode
 from strobe.core.errors import InvalidValue
 from strobe.core.tasks import Task
+from strobe.studies.review.score import ReviewStages, impact
 from strobe.studies.temporal.score import Prepared, score
 from strobe.studies.temporal.score_slices import OffsetPool
 from strobe.studies.temporal.score_trend import fit

@@ -95,7 +95,7 @@ def test_no_winner_is_chosen_without_the_check_for_ties():
 SAME_ROWS = {
     "metrics/consistency.py: estimates": "κ of two raters on the images that both answered",
     "metrics/consistency.py: mean": "the mean of such κ",
-    "annexes/web/study/score.py: _difference": "stages A and C, each on its own sets: review decides which stay",
+    "studies/review/score.py: _difference": "stages A and C, each on its own sets: review decides which stay",
     "studies/temporal/score_trend.py: _off_the_line": "distance from a line fitted to models on the same sets",
     "studies/backbones/score.py: _differences": "gaps of one array, by image",
     "studies/variants/score_contrasts.py: _corrected": "gaps of one array, by image",

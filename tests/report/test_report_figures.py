@@ -11,8 +11,6 @@ from matplotlib.figure import Figure
 from strobe.analyses.model_results import ClassAp, ClassScore
 from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.published import references_for
-from strobe.annexes.web.study import figures as figures_review
-from strobe.annexes.web.study.score import ReviewStages, impact
 from strobe.core.answers import ClassAnswers
 from strobe.core.tables import Hints
 from strobe.core.tasks import Task
@@ -21,6 +19,8 @@ from strobe.report.study import tables
 from strobe.report.style import SERIES, draw
 from strobe.report.view import MOST_SHOWN, View
 from strobe.report.wording import points
+from strobe.studies.review import figures as figures_review
+from strobe.studies.review.score import ReviewStages, impact
 from strobe.studies.temporal import figures as figures_accuracy
 from strobe.studies.temporal import figures as figures_smoothing
 from strobe.studies.temporal import figures_slices, figures_trend

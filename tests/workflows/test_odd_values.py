@@ -120,12 +120,3 @@ def _clip(path: Path) -> str:
             container.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")))
         container.mux(stream.encode(None))
     return str(path)
-
-
-@pytest.mark.parametrize(
-    "text", [f"set,frame,decision,{GIANT}\na,b,similar,\n", f"set,frame,decision\n{GIANT},b,similar\n"]
-)
-def test_votes_with_a_giant_field(text: str, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "votes.csv"
-    path.write_text(text, encoding="utf-8")
-    assert "votes.csv: not a CSV file" in refused(["review", "import", str(data), str(path)], capsys)

@@ -17,7 +17,6 @@ from strobe.analyses.comparison import Comparison
 from strobe.analyses.model_results import Unscored
 from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.results import results_schema
-from strobe.annexes.releases.ytbb_robust import YtbbFiles, import_ytbb_robust
 from strobe.cli.main import main
 from strobe.core.builder import DatasetBuilder
 from strobe.core.codec import encode
@@ -59,8 +58,9 @@ def ytbb(tmp_path: Path) -> Path:
     (source / "anchor_labels.json").write_text(json.dumps({"annotations": anchors, "labels": GOOD}))
     (source / "pair_labels.json").write_text(json.dumps({"annotations": pairs, "labels": SAID}))
     (source / "anchors_full.csv").write_text("\n".join(listed))
-    files = YtbbFiles(listed=source / "anchors_full.csv", pairs=source / "pair_labels.json")
-    made = import_ytbb_robust(source, tmp_path / "ytbb", files=files, how=ImportOptions(media="none")).dataset
+    releases = pytest.importorskip("strobe.annexes.releases.ytbb_robust")
+    files = releases.YtbbFiles(listed=source / "anchors_full.csv", pairs=source / "pair_labels.json")
+    made = releases.import_ytbb_robust(source, tmp_path / "ytbb", files=files, how=ImportOptions(media="none")).dataset
     strobe.save_dataset(made, tmp_path / "ytbb")
     return tmp_path / "ytbb"
 

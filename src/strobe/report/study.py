@@ -164,6 +164,7 @@ STUDIES: Registry[Study] = StudyList(
         "detection": "strobe.studies.detection.study:DETECTION",
         "noise": "strobe.studies.noise.study:NOISE",
         "trainings": "strobe.studies.trainings.study:TRAININGS",
+        "review": "strobe.studies.review.study:REVIEW",
         "stills": "strobe.studies.stills.study:STILLS",
         "generator": "strobe.studies.generator.study:GENERATOR",
         "background": "strobe.studies.background.study:BACKGROUND",

@@ -18,6 +18,5 @@ ANNEX = Annex(
                 "Let people review which frames look the same: serve, status, export, import.",
             ),
         },
-        "studies": {"review": Item("strobe.annexes.web.study.study:REVIEW", at=55)},
     },
 )

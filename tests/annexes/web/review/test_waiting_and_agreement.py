@@ -225,7 +225,7 @@ def test_when_votes_were_shown_is_remembered(small, clock):
         moments.append(cast[0].answer.at)
         clock.now -= 15  # even where the clock runs backwards
     found = store.conduct()
-    assert [found.showed_votes(at) for at in moments] == asked
+    assert [found.round_two.showed_votes(at) for at in moments] == asked
     assert len(found.shown) == 3
     store.close()
     dataset = folders.read(small.root)

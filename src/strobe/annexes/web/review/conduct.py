@@ -4,11 +4,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from strobe.analyses.voting import RoundTwo
 from strobe.core.codec import LEFT_OUT, decode
 from strobe.core.errors import InvalidValue, expect
 from strobe.core.files import inside, read_json
 from strobe.core.options import check_options, option
-from strobe.core.records import Verdict
 
 PROXY = "A reverse proxy in front of the server. Its X-Forwarded-For is believed, and nobody else's. May be repeated."
 """The help of an option of all servers."""
@@ -134,20 +134,10 @@ class Conduct:
     people: tuple[str, ...] = ()
     shown: tuple[tuple[str, bool], ...] = ()
 
-    def showed_votes(self, at: str) -> bool:
-        """Whether round two showed earlier votes at that time.
-
-        >>> conduct = Conduct(settings=ReviewOptions(), shown=(("", True), ("2026-02", False)))
-        >>> conduct.showed_votes("2026-01-31"), conduct.showed_votes("2026-02-01")
-        (True, False)
-        """
-        return next((on for since, on in reversed(self.shown) if since <= at), self.settings.show_votes)
-
-    def is_alone(self, verdict: Verdict) -> bool:
-        """Whether a vote is independent. Joint decisions are not independent, and neither are votes of round two if
-        earlier votes were shown.
-        """
-        return verdict.stage != "joint" and (verdict.stage != "verify" or not self.showed_votes(verdict.at))
+    @property
+    def round_two(self) -> RoundTwo:
+        """When round two showed earlier votes."""
+        return RoundTwo(shown=self.shown, otherwise=self.settings.show_votes)
 
     @classmethod
     def from_json(cls, data: object) -> "Conduct | None":

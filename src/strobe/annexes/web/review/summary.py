@@ -139,7 +139,7 @@ def _agreement(dataset: Dataset, on_pairs: Sequence[Verdict], conduct: Conduct |
 
     Joint decisions are excluded, and so are votes of round two that were given with earlier votes shown.
     """
-    alone = is_alone if conduct is None else conduct.is_alone
+    alone = is_alone if conduct is None else conduct.round_two.is_alone
     one, two = (_of_round(ratings_of(dataset, on_pairs, alone, stage=stage), seed) for stage in ("pair", "verify"))
     return {**one, "votes_left_out": len(on_pairs) - sum(map(alone, on_pairs)), "round_two": two}
 
