@@ -125,11 +125,11 @@ LAID = {
     "docs/models.md": "colours matrix.npy",
     "docs/people.md": "downloads cat-or-dog",
     "docs/report.md": "DATASET scores.json",
-    "docs/review.md": "DATASET votes.csv scores.json run runs/detector flicker guidelines.md examples.csv",
+    "docs/annexes/web-review.md": "DATASET votes.csv scores.json run runs/detector flicker guidelines.md examples.csv",
     "docs/simulate.md": "photos a.jpg b.jpg photo-labels",
     "docs/training.md": "world-as-clips",
     "docs/video.md": "clips-as-videos dog.mp4 labels.csv",
-    "docs/view.md": "DATASET scores.json",
+    "docs/annexes/web-view.md": "DATASET scores.json",
 }
 """What lies in a page's folder before its first command; see `stock`."""
 
