@@ -12,7 +12,8 @@ from importlib import import_module
 
 from strobe.core.errors import expect
 
-_FOLDER = "strobe.annexes"
+_FOLDER = ENTRY_POINTS = "strobe.annexes"
+"""The package of strobe's own annexes, and the group of entry points by which other packages offer an `Annex`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from functools import cached_property
 from types import ModuleType
 from typing import Any, Generic, NoReturn, TypeVar
 
-from strobe.core.annex import Item, members
+from strobe.core.annex import ENTRY_POINTS, Annex, Item, members
 from strobe.core.errors import MissingExtra, StrobeError, UnknownName, printable
 
 _SPINS = "3000"
@@ -267,12 +267,13 @@ class Registry(Generic[Member]):
 
         if self.group is None:
             return {}, []
-        points: dict[str, list[tuple[str, str]]] = {}
+        groups = (self.group, ENTRY_POINTS)
+        points: dict[str, list[tuple[str, str, str]]] = {}
         refused = []
         for package in distributions():
             label = str(getattr(package, "_path", "an unnamed package")).rpartition(os.sep)[2]
             try:
-                found = [(point.name, point.value) for point in package.entry_points if point.group == self.group]
+                found = [(one.group, one.name, one.value) for one in package.entry_points if one.group in groups]
                 if found:  # of two installed copies of a package, Python imports the first
                     points.setdefault(f"{package.name or label} {package.version or ''}".strip(), found)
             except Exception as error:  # the metadata of any installed package may be damaged
@@ -280,9 +281,16 @@ class Registry(Generic[Member]):
                 refused.append(
                     StrobeError(f"{printable(label)}: its entry points cannot be read ({why}); reinstall it")
                 )
+        offered: list[Plugin] = []
+        for package_name, group, name, value in sorted((label, *one) for label, some in points.items() for one in some):
+            plugin = Plugin(group, name, value, package_name)
+            try:
+                offered += [plugin] if group == self.group else self._of_annex(plugin)
+            except StrobeError as error:
+                refused.append(error)
         plugins: dict[str, Plugin] = {}
-        for package_name, name, value in sorted((label, *point) for label, some in points.items() for point in some):
-            plugin = Plugin(self.group, name, value, package_name)
+        for plugin in sorted(offered, key=lambda one: (one.package, one.name)):
+            name = plugin.name
             other = plugins.get(name)
             if _NAME.fullmatch(name) is None:
                 refused.append(plugin.failed("expected a name of letters, digits, dots and dashes"))
@@ -292,6 +300,15 @@ class Registry(Generic[Member]):
             else:
                 plugins[name] = plugin
         return plugins, refused
+
+    def _of_annex(self, point: Plugin) -> list[Plugin]:
+        """Return the members of this list that the annex of an installed package adds."""
+        with point.running("its annex cannot be loaded"):
+            annex = load(point.reference)
+            if not isinstance(annex, Annex):
+                raise TypeError(f"{point.reference} is a {type(annex).__name__}, expected a strobe.core.annex.Annex")
+            items = annex.adds.get(self._list_name, {})
+            return [Plugin(ENTRY_POINTS, name, item.object, point.package) for name, item in items.items()]
 
     def _checked(self, member: object, reference: str) -> Member:
         if not isinstance(member, self._kind):
