@@ -165,8 +165,8 @@ class Bench:
 
     def digits(self, part: str) -> Material:
         """Return digits as training data. The judge gets every third digit, the other models the rest."""
-        from strobe.formats.assets import MNIST, unpack
-        from strobe.formats.import_mnist import digits_dataset, read_digits
+        from strobe.annexes.releases.mnist import MNIST, digits_dataset, read_digits
+        from strobe.formats.assets import unpack
 
         split = "test" if part == "held" else "train"
         with tempfile.TemporaryDirectory() as temporary:

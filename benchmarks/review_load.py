@@ -243,10 +243,9 @@ def start(command: list[str], out: Path) -> Server:
 
 def imports_s() -> dict[str, float]:
     """Return the seconds that Python and the server's packages need for imports, the minimum of three."""
-    what = (
-        "import strobe.cli.review, strobe.workflows.review, strobe.review.app, strobe.review.serve, strobe.review.pairs"
-    )
-    what += ", strobe.store.dataset_folder, strobe.store.opening"
+    parts = ("command", "workflow", "app", "serve", "pairs")
+    what = "import strobe.store.dataset_folder, strobe.store.opening"
+    what += "".join(f", strobe.annexes.web.review.{part}" for part in parts)
 
     def once() -> tuple[float, float]:
         begin = time.monotonic()
@@ -262,7 +261,7 @@ def imports_s() -> dict[str, float]:
 def timed_verb(*arguments: str) -> dict[str, float]:
     """Run a verb of `strobe review` and return its seconds and peak memory."""
     begin = time.monotonic()
-    verb = [sys.executable, "-c", "from strobe.cli.review import command; command()", *arguments]
+    verb = [sys.executable, "-c", "from strobe.annexes.web.review.command import command; command()", *arguments]
     process = subprocess.Popen(verb, stdout=subprocess.DEVNULL)
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
@@ -288,7 +287,7 @@ def database(options: argparse.Namespace, root: Path) -> Iterator[str]:
 
 def measured(root: Path, url: str, options: argparse.Namespace) -> dict[str, Any]:
     """Return all figures of one store."""
-    from strobe.review.store import Store
+    from strobe.annexes.web.review.store import Store
 
     where = ["--db", url, "--ask", options.ask]
     command = ["serve", str(root), "--no-open", "--port", "0", "--controls", str(options.controls), *where]

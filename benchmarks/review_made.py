@@ -61,8 +61,8 @@ def make_dataset(root: Path, *, n_sets: int, k: int = 10) -> None:
 
 def fill(url: str, n: int, people: int) -> None:
     """Add simulated votes on the first `n` pairs of the queue. Every fifth pair needs round two."""
-    from strobe.review.database import execute
-    from strobe.review.store import Store
+    from strobe.annexes.web.review.database import execute
+    from strobe.annexes.web.review.store import Store
 
     store = Store(url)
     conduct = store.conduct()

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
-from strobe.review.store import Store
+from strobe.annexes.web.review.store import Store
 
 Grey = NDArray[np.float64]
 
@@ -127,7 +127,7 @@ class Server:
     """A running `strobe review serve`."""
 
     def __init__(self, root: Path, database: Path, mode: str, port: int = 0) -> None:
-        call = "from strobe.cli.review import command; command()"
+        call = "from strobe.annexes.web.review.command import command; command()"
         given = [
             "serve",
             str(root),

@@ -16,9 +16,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from strobe.cli.review import command
-from strobe.review import queue, serve
-from strobe.review.database import Database
+from strobe.annexes.web.review import queue, serve
+from strobe.annexes.web.review.command import command
+from strobe.annexes.web.review.database import Database
 
 WATCHED = {"/api/claim": "claim", "/api/decisions": "decision"}
 

@@ -209,11 +209,11 @@ def _kind(path: Path) -> str:
 
 def _make_world(world: Path, corpus: Path) -> None:
     """Make a dataset of JPEG images with votes, answers and tags, a dataset of videos, and a reported run on each."""
+    from strobe.annexes.web.view.tags import add_rows
     from strobe.core.remote import Usage
     from strobe.store.dataset_folder import read
     from strobe.store.frame_names import FrameNames
     from strobe.store.shards import ModelShards
-    from strobe.view.tags import add_rows
 
     os.chdir(world)
     shutil.copytree(corpus / "clips", "clips")

@@ -75,8 +75,8 @@ def preload() -> None:
     from strobe.cli.main import COMMANDS
     from strobe.core.late import load
 
-    for reference, _ in COMMANDS.values():
-        load(reference)
+    for item in COMMANDS.values():
+        load(item.object)
     source = Path(sys.modules["strobe"].__file__ or "").parent
     for path in sorted(source.rglob("[!_]*.py")):
         parts = path.relative_to(source.parent).with_suffix("").parts

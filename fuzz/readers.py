@@ -154,7 +154,7 @@ def _reading() -> dict[str, Callable[[Path], object]]:
 
     def sets(path: Path) -> object:
         import strobe
-        from strobe.view.outcomes import SetRows, stored_outcomes
+        from strobe.annexes.web.view.outcomes import SetRows, stored_outcomes
 
         dataset = strobe.example_dataset()
         return stored_outcomes(path.parent.parent, dataset, SetRows(dataset, dataset.sets.set_id))

@@ -17,15 +17,15 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from strobe.annexes.web.review import database, service
+from strobe.annexes.web.review.app import make_app
+from strobe.annexes.web.review.conduct import ReviewOptions
+from strobe.annexes.web.review.database import set_meta
+from strobe.annexes.web.review.guard import RateLimit, ServerAddress
+from strobe.annexes.web.review.service import Access
+from strobe.annexes.web.review.store import Store
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError
-from strobe.review import database, service
-from strobe.review.app import make_app
-from strobe.review.conduct import ReviewOptions
-from strobe.review.database import set_meta
-from strobe.review.guard import RateLimit, ServerAddress
-from strobe.review.service import Access
-from strobe.review.store import Store
 from strobe.store import dataset_folder as folders
 from strobe.store.media import MediaSource
 

@@ -31,11 +31,11 @@ from typing import Any
 from fuzz.sim_makers import Hand, break_command, run_twice
 from fuzz.sim_people import Crowd, Person
 from fuzz.sim_server import Broken, Disk, Machine, install
+from strobe.annexes.web.review import queue
+from strobe.annexes.web.review.conduct import ReviewOptions
+from strobe.annexes.web.review.log import round_of
+from strobe.annexes.web.review.questions import QUESTIONS
 from strobe.core.errors import StrobeError
-from strobe.review import queue
-from strobe.review.conduct import ReviewOptions
-from strobe.review.log import round_of
-from strobe.review.questions import QUESTIONS
 from strobe.store import dataset_folder as folders
 
 __all__ = ["Ended", "main", "simulate"]
@@ -369,7 +369,9 @@ def _preload() -> None:
         importlib.import_module(f"strobe.workflows.{name}")
     for name in ("strobe.report.headline", "strobe.report.tables", "strobe.formats.export_csv", "scipy.stats"):
         importlib.import_module(name)
-    logging.getLogger("strobe.review").setLevel(logging.CRITICAL)  # otherwise every full disk would log a line
+    logging.getLogger("strobe.annexes.web.review").setLevel(
+        logging.CRITICAL
+    )  # otherwise every full disk would log a line
 
 
 def main() -> None:

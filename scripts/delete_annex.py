@@ -3,8 +3,9 @@
     python scripts/delete_annex.py [NAME…] [--drawn SEED] [--tests PATH…] [--runs RUN…]
 
 An annex is a folder below src/strobe/annexes. For each one, the script copies the tree without that folder, without
-tests/annexes/NAME and without docs/annexes/NAME.md. In the copy, it runs `strobe --help`, scores and reports the golden
-runs, and runs tests of the house: a quick selection, or --tests (`--tests tests` is all of them).
+tests/annexes/NAME and without the pages docs/annexes/NAME.md and NAME-*.md. It writes the command line reference again,
+and takes the links to pages that went out of the other pages. In the copy, it runs `strobe --help`, scores and reports
+the golden runs, and runs tests of the house: a quick selection, or --tests (`--tests tests` is all of them).
 
 tests/annexes/NAME/without.toml lists commands on data that needs the annex, as `[[command]]` with `words` and `says`.
 They run in a copy of the folder of that file. Each must exit with 2 and print one line that contains `says`.
@@ -15,18 +16,28 @@ import argparse
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import tomllib
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from project_files import project_files
 
 ROOT = Path(__file__).parents[1]
-QUICK = ("tests/core", "tests/metrics", "tests/test_architecture.py", "tests/test_golden.py", "tests/test_snapshots.py")
+_LINK = re.compile(r"\[([^\]\n]*)\]\(([^)\s]+)\)")
+QUICK = (
+    "tests/core",
+    "tests/metrics",
+    "tests/test_architecture.py",
+    "tests/test_golden.py",
+    "tests/test_snapshots.py",
+    "tests/test_docs.py",
+)
 
 
 def annexes(root: Path) -> list[str]:
@@ -36,14 +47,38 @@ def annexes(root: Path) -> list[str]:
 
 def copy_without(root: Path, name: str, copy: Path) -> None:
     """Copy the files of the project without an annex."""
-    gone = (f"src/strobe/annexes/{name}/", f"tests/annexes/{name}/", f"docs/annexes/{name}.md")
+    pages = f"docs/annexes/{name}"
+    gone = (f"src/strobe/annexes/{name}/", f"tests/annexes/{name}/", f"{pages}.md", f"{pages}-")
     for source in project_files(root):
         file = source.relative_to(root).as_posix()
         if not file.startswith(gone):
             (copy / file).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, copy / file)
+    if (copy / "scripts/make_cli_reference.py").is_file():
+        run(copy, ["scripts/make_cli_reference.py"], copy)
+    _unlink(root, copy)
     commit = "git init -q && git add -A && git -c user.name=copy -c user.email=copy@localhost commit -q -m copy"
     subprocess.run(commit, shell=True, cwd=copy, check=True)  # tests list the files of the repository
+
+
+def _unlink(root: Path, copy: Path) -> None:
+    """Take links to pages that are gone out of the pages of the copy, and these pages out of the site's menu."""
+
+    def kept(folder: Path, match: re.Match[str]) -> str:
+        target = match[2].partition("#")[0]
+        return match[0] if "://" in target or (folder / target).exists() else match[1]
+
+    for page in [*copy.glob("*.md"), *copy.glob("docs/**/*.md")]:
+        text = page.read_text(encoding="utf-8")
+        page.write_text(_LINK.sub(partial(kept, page.parent), text), encoding="utf-8")
+    if (menu := copy / "mkdocs.yml").is_file():
+        lines = menu.read_text(encoding="utf-8").splitlines(keepends=True)
+        named = [(line, re.search(r"[\w/-]+\.md$", line.strip())) for line in lines]
+        pages = [(line, page[0]) for line, page in named if page]
+        gone = [
+            line for line, page in pages if (root / "docs" / page).is_file() and not (copy / "docs" / page).is_file()
+        ]
+        menu.write_text("".join(line for line in lines if line not in gone), encoding="utf-8")
 
 
 def run(copy: Path, words: Sequence[str | Path], folder: Path) -> subprocess.CompletedProcess[str]:

@@ -13,6 +13,7 @@ from PIL import Image
 
 from strobe.core.errors import StrobeError, UnknownName
 from strobe.core.late import Registry
+from strobe.formats.registry import ExportFormat
 
 ROOT = Path(__file__).parents[1]
 PLUGIN = ROOT / "tests" / "plugin"
@@ -161,6 +162,31 @@ def test_a_broken_plugin_is_one_line_and_everything_else_works(installed: Path, 
     out, err = strobe(*words, "--device", "cpu", path=site, code=2)
     assert "strobe-world" in out + err
     assert "bad-one 1.0: entry point raises = bad_one:PROVIDER of strobe.providers" in out + err
+
+
+def test_a_package_offers_an_annex(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same object as an annex of strobe, in one entry point; it adds to the lists that packages can extend."""
+    annex = (
+        "from strobe.core.annex import Annex, Item\n"
+        "ANNEX = Annex(what='stars', adds={'export_formats': {'stars': Item('%s:FORMAT', 'stars')}, 'cellar': {}})\n"
+    )
+    form = (
+        "from strobe.formats.export_media import Outgoing\nfrom strobe.formats.registry import ExportFormat\n"
+        "FORMAT = ExportFormat(make=lambda dataset, media: Outgoing(files={}), what='stars')\n"
+    )
+    for name, module in (("sky", annex % "sky_form"), ("rust", "ANNEX = 3\n")):
+        package(tmp_path, name, f"[strobe.annexes]\n{name} = {name}_annex:ANNEX\n", **{f"{name}_annex": module})
+    (tmp_path / "sky_form.py").write_text(form)
+    monkeypatch.syspath_prepend(tmp_path)
+    formats = Registry("export_formats", ExportFormat, "export format", {"csv": "strobe.formats.export_csv:FORMAT"})
+    assert list(formats.plugins) == ["stars"]
+    assert formats["stars"].what == "stars"
+    assert formats.line("stars").startswith("added by sky")
+    (problem,) = formats.problems()
+    assert "entry point rust = rust_annex:ANNEX of strobe.annexes: its annex cannot be loaded" in problem
+    assert "is a int, expected a strobe.core.annex.Annex" in problem
+    closed = Registry("export_formats", ExportFormat, "export format", {}, closed=True)
+    assert list(closed.plugins) == []
 
 
 def test_nothing_of_a_plugin_is_imported_before_it_is_used(tmp_path: Path) -> None:

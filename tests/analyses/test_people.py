@@ -23,11 +23,11 @@ from strobe.core.errors import InvalidValue
 from strobe.core.labels import LabelSpace
 from strobe.core.people import NameAnswer
 from strobe.core.variants import Target, Variant
-from strobe.formats.import_trials import Signed, TrialFiles, read_trials
 from strobe.store.bring_media import ImportOptions
 from strobe.studies.people.records import PeopleResults
 from strobe.studies.people.score import BesidePeople, people_results
 from strobe.studies.people.score_preserved import preserved_sets
+from strobe.workflows.import_dataset import import_dataset
 
 EDGE = Path(__file__).parents[3] / "shared" / "reference" / "human-edge"
 CLASSES = ("cat", "dog", "owl")
@@ -331,10 +331,7 @@ def test_records_survive_being_written():
 
 @pytest.mark.skipif(not EDGE.is_dir(), reason="the shared trials are not here")
 def test_real_trials_give_the_known_figures(tmp_path):
-    signed = Signed(person=str, at="1")
-    made = read_trials(EDGE, signed).imported(
-        tmp_path, files=TrialFiles(), signed=signed, how=ImportOptions(media="none")
-    )
+    made = import_dataset("trials", EDGE, tmp_path / "edge", how=ImportOptions(media="none"))
     (score,) = people_results(NamingTable.of(made.dataset), {}, ScoreOptions()).scores
     assert (score.n_people, score.n_pictures, score.n_answers, score.said.late) == (10, 160, 1600, 34)
     assert score.accuracy.value == pytest.approx(0.8713, abs=5.1e-5)  # 1394 of 1600 lies just between two roundings

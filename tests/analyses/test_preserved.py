@@ -133,9 +133,8 @@ def test_a_target_is_no_judge() -> None:
 
 
 def test_people_are_shown_findings_controls_and_pictures_as_they_were_mixed() -> None:
-    from strobe.review.naming import shown
-
-    seen = shown(searched())
+    naming = pytest.importorskip("strobe.annexes.web.review.naming")
+    seen = naming.shown(searched())
     assert {one.condition for one in seen} == {
         "anchor", "coarse/standard", "coarse/robust", "coarse/standard/random", "coarse/robust/random",
     }  # fmt: skip

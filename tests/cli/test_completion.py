@@ -21,7 +21,7 @@ complete -p strobe
     ("words", "found"),
     [
         (("ev",), ["eval"]),
-        (("review", "serve", "--ask", ""), ["pairs", "name", "box", "check"]),
+        (("export", "data", "csv", "out", "--media", ""), ["none", "copy", "link"]),
         (("export", "data", "hug"), ["huggingface"]),
     ],
 )

@@ -13,6 +13,7 @@ import pytest
 from PIL import Image
 
 import strobe
+from strobe.cli.main import COMMANDS as VERBS
 from strobe.cli.main import main
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
@@ -81,7 +82,7 @@ def empty_pipe(path: Path) -> Iterator[None]:
     os.close(handle)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", [name for name, words in COMMANDS.items() if words[0] in VERBS])
 def test_a_pipe_on_the_command_line_is_refused(name: str, here: Path) -> None:
     """`-m @models.toml` waited for ever (cases 4439 and 8022 of the fuzzer)."""
     before = sorted(path.name for path in here.iterdir() if path.name != name)

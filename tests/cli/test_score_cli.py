@@ -103,10 +103,10 @@ def test_python_gives_the_same_estimates(dataset: Dataset, tmp_path: Path) -> No
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the released metadata is not here")
 @pytest.mark.parametrize("accuracy", [0.3, 0.8, 0.99])
 def test_released_metadata_equals_a_plain_count(tmp_path: Path, accuracy: float) -> None:
-    from strobe.formats.import_vid_robust import import_vid_robust
     from strobe.store.bring_media import ImportOptions
+    from strobe.workflows.import_dataset import import_dataset
 
-    dataset = import_vid_robust(SHARED, tmp_path, how=ImportOptions(media="none")).dataset
+    dataset = import_dataset("imagenet-vid-robust", SHARED, tmp_path / "data", how=ImportOptions(media="none")).dataset
     assert dataset.n_sets == 1109
     rng = np.random.default_rng(7)
     matrix = rng.normal(size=(len(dataset.frames), 30))

@@ -18,8 +18,8 @@ from strobe.core.answers import ClassAnswers
 from strobe.core.estimate import Missing
 from strobe.core.tables import Hints
 from strobe.studies.temporal.score import score
-from strobe.studies.unlabelled.records import FlickerOptions
 from strobe.studies.unlabelled.plan import FlickerPlan, without_cuts
+from strobe.studies.unlabelled.records import FlickerOptions
 from strobe.studies.unlabelled.score import flicker_score
 from vid_shaped import PlainFrame, PlainSet, World, dataset_of
 

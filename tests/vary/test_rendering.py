@@ -26,7 +26,6 @@ from strobe.formats.export_huggingface import write_frames
 from strobe.models.fast_jpeg import FastJpegSource
 from strobe.models.options import LoadOptions
 from strobe.models.plan import AsDecoded
-from strobe.review.pictures import FrameImages
 from strobe.store.media import MediaSource
 from strobe.store.opening import frame_source
 from strobe.store.run_folder import Run
@@ -121,7 +120,8 @@ def test_the_picture_is_decoded_once_for_frames_near_each_other(corrupted: Datas
 
 
 def test_the_review_page_shows_what_is_rendered(corrupted: Dataset) -> None:
-    pictures, wanted = FrameImages(corrupted, frame_source(corrupted), secret=b"x"), expected(corrupted)
+    pictures_of = pytest.importorskip("strobe.annexes.web.review.pictures").FrameImages
+    pictures, wanted = pictures_of(corrupted, frame_source(corrupted), secret=b"x"), expected(corrupted)
     for row in range(len(corrupted.frames)):
         assert pictures.row(pictures.name(row)) == row
         shown = pictures.get(row)

@@ -5,6 +5,7 @@ import json
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -14,40 +15,6 @@ from strobe.cli.main import main
 def numbered(path: Path, number: int) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.new("RGB", (64, 48), (number % 256, number // 256, 7)).save(path)
-
-
-TURTLE, CAT = "n01662784", "n02121808"
-
-
-def xml(objects: list[tuple[str, int, tuple[int, int, int, int]]]) -> str:
-    body = "".join(
-        f"<object><trackid>{track}</trackid><name>{name}</name><bndbox><xmax>{box[2]}</xmax><xmin>{box[0]}</xmin>"
-        f"<ymax>{box[3]}</ymax><ymin>{box[1]}</ymin></bndbox><occluded>0</occluded><generated>0</generated></object>"
-        for name, track, box in objects
-    )
-    return (
-        "<annotation><source><database>ILSVRC_2015</database></source>"
-        f"<size><width>64</width><height>48</height></size>{body}</annotation>"
-    )
-
-
-def ilsvrc(root: Path, *, images: bool = True, split: str = "val") -> Path:
-    """Three videos of 30, 6 and 5 frames; in the first, frames 20–29 are empty; the last shows nothing at all."""
-    lengths = {"ILSVRC2015_val_00000000": 30, "ILSVRC2015_val_00001000": 6, "ILSVRC2015_val_00002000": 5}
-    for place, (video, n) in enumerate(lengths.items()):
-        inner = Path(split) / ("ILSVRC2015_VID_train_0000" if split == "train" else ".") / video
-        for index in range(n):
-            objects = [(TURTLE, 0, (1, 2, 30, 40))]
-            if place == 1:
-                objects.append((CAT, 1, (index, 0, index + 9, 9)))
-            if (place == 0 and index >= 20) or place == 2:
-                objects = []
-            path = root / "Annotations/VID" / inner / f"{index:06d}.xml"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(xml(objects))
-            if images:
-                numbered(root / "Data/VID" / inner / f"{index:06d}.JPEG", 40 * place + index)
-    return root
 
 
 def coco(root: Path, *, images: bool = True) -> Path:
@@ -111,3 +78,17 @@ def refused(*words: object) -> str:
     said = run(*words, "-q", code=2)
     assert said.count("\n") == 1, said
     return said
+
+
+def clip(path: Path, *, n: int = 75, rate: int = 25) -> Path:
+    """A small H.264 clip whose brightness is its frame number."""
+    av = pytest.importorskip("av")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("libx264", rate=rate)
+        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
+        for index in range(n):
+            frame = av.VideoFrame.from_ndarray(np.full((48, 64, 3), 2 * index + 20, dtype=np.uint8), format="rgb24")
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())
+    return path

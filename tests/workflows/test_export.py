@@ -1,4 +1,4 @@
-"""Exports: the release comes back byte for byte, COCO loads where COCO is read, CSV says what the tables say."""
+"""Exports: COCO loads where COCO is read, CSV says what the tables say."""
 
 import csv
 import json
@@ -11,146 +11,18 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from made_exports import made
 from PIL import Image
 
 from strobe.cli.export import command
-from strobe.core.builder import DatasetBuilder
-from strobe.core.dataset import Dataset, DatasetInfo
-from strobe.core.errors import InvalidValue, StrobeError, UnknownName
-from strobe.core.labels import LabelSpace, space
-from strobe.core.packed import packed
-from strobe.core.records import Verdict
+from strobe.core.dataset import Dataset
+from strobe.core.errors import StrobeError, UnknownName
 from strobe.formats.import_frames import FrameFiles
 from strobe.formats.sampled import ImportSampling
 from strobe.store import dataset_folder as folder
 from strobe.store.media import MediaSource
 from strobe.workflows.export import export
-from strobe.workflows.import_dataset import ImportOptions, import_dataset
-
-REFERENCE = Path(__file__).parents[2] / "../shared/reference/imagenet-vid-robust"
-
-
-def made(
-    root: Path, *, label_space: LabelSpace | None = None, keys: str = "clip{v}/{i}.png", ending: str = ".png"
-) -> Path:
-    """Two videos of five frames with images, boxes, tracks, two labels on some frames and one vote."""
-    grown = DatasetBuilder()
-    for v in range(2):
-        video = grown.video(video_id=f"v{v}", name=f"clip {v}", fps=Fraction(30000, 1001), n_frames=5)
-        rows = []
-        for i in range(5):
-            media = f"media/clip{v}/{i}{ending}"
-            (root / media).parent.mkdir(parents=True, exist_ok=True)
-            picture = Image.new("RGB", (32, 24), (v, i, 0))
-            if ending == ".zst":
-                (root / media).write_bytes(packed(np.asarray(picture), ""))
-            else:
-                picture.save(root / media)
-            rows.append(
-                grown.frame(
-                    video=video, index=i, key=keys.format(v=v, i=i), size_wh=(32, 24), media=media,
-                    labels=[v] if i < 3 else [v, 2],
-                )
-            )  # fmt: skip
-            grown.box(frame=rows[-1], label=v, xyxy=(i, 1.25, i + 7.5, 20), track=v if i else -1, crowd=i == 4)
-        grown.set(set_id=f"clip {v}@2", anchor=rows[2], members=[(rows[i], i - 2) for i in (0, 1, 3, 4)])
-    info = DatasetInfo(name="made", label_space=label_space or space("imagenet-vid"), k=2, licence="CC0")
-    data = grown.build(info, root=root)
-    vote = Verdict(
-        verdict_id="1", annotator="ann", at="2026-01-01T00:00:00Z", stage="pair", set_id="clip 0@2", frame_id="v0:1",
-        decision="similar", labels=("a", "b"), note='says "hm", twice',
-    )  # fmt: skip
-    folder.write(replace(data, verdicts=(vote,)), root)
-    return root
-
-
-@pytest.mark.skipif(not REFERENCE.is_dir(), reason="the reference folder is not at hand")
-def test_the_real_release_comes_back_byte_for_byte(tmp_path: Path) -> None:
-    import_dataset("imagenet-vid-robust", REFERENCE, tmp_path / "set", how=ImportOptions(media="none"))
-    export(tmp_path / "set", "imagenet-vid-robust", tmp_path / "out")
-    for name in ("pmsets.json", "labels.json"):
-        assert (tmp_path / "out/metadata" / name).read_bytes() == (REFERENCE / name).read_bytes()
-
-
-@st.composite
-def releases(draw) -> tuple[dict[str, list[str]], dict[str, list[int]]]:
-    """Lawful releases of the original's form: sorted keys, sorted neighbours, several labels, gaps, empty sets."""
-    pmsets, labels = {}, {}
-    for video in sorted(draw(st.sets(st.integers(0, 99), min_size=1, max_size=5))):
-        name = f"val/ILSVRC2015_val_{video:08d}/{{:06d}}.JPEG"
-        anchor = draw(st.integers(10, 500))
-        near = sorted(draw(st.sets(st.integers(-10, 10).filter(bool))))
-        pmsets[name.format(anchor)] = [name.format(anchor + offset) for offset in near]
-        for index in sorted([anchor, *(anchor + offset for offset in near)]):
-            labels[name.format(index)] = sorted(draw(st.sets(st.integers(0, 29), min_size=1, max_size=3)))
-    return pmsets, labels
-
-
-@settings(max_examples=25, deadline=None)
-@given(made_up=releases())
-def test_any_release_comes_back_byte_for_byte(made_up, tmp_path_factory: pytest.TempPathFactory) -> None:
-    root = tmp_path_factory.mktemp("release")
-    (root / "src/metadata").mkdir(parents=True)
-    for name, content in zip(("pmsets", "labels"), made_up, strict=True):
-        (root / f"src/metadata/{name}.json").write_text(json.dumps(content, indent=1))
-    import_dataset("imagenet-vid-robust", root / "src", root / "set", how=ImportOptions(media="none"))
-    export(root / "set", "imagenet-vid-robust", root / "out")
-    for name in ("pmsets.json", "labels.json"):
-        assert (root / "out/metadata" / name).read_bytes() == (root / "src/metadata" / name).read_bytes()
-
-
-def release(root: Path) -> Path:
-    labels = {f"val/v{v}/{i:06d}.JPEG": [v] if i else [v, 9] for v in (3, 1) for i in range(4)}
-    pmsets = {"val/v3/000002.JPEG": ["val/v3/000000.JPEG", "val/v3/000001.JPEG"], "val/v1/000001.JPEG": []}
-    labels = {key: value for key, value in labels.items() if key in {*pmsets, *pmsets["val/v3/000002.JPEG"]}}
-    for name, content in (("pmsets", pmsets), ("labels", labels)):
-        (root / "metadata").mkdir(parents=True, exist_ok=True)
-        (root / f"metadata/{name}.json").write_text(json.dumps(content, indent=1))
-    for place, key in enumerate(labels):
-        (root / key).parent.mkdir(parents=True, exist_ok=True)
-        Image.new("RGB", (8, 8), (place * 30, 0, 0)).save(root / key, "JPEG")
-    return root
-
-
-@pytest.mark.parametrize("mode", ["copy", "link"])
-def test_a_release_with_images_comes_back_whole(tmp_path: Path, mode: str) -> None:
-    source = release(tmp_path / "src")
-    import_dataset("imagenet-vid-robust", source, tmp_path / "set")
-    export(tmp_path / "set", "imagenet-vid-robust", tmp_path / "out", media=mode)
-    files = {path.relative_to(source) for path in source.rglob("*") if path.is_file()}
-    assert files == {path.relative_to(tmp_path / "out") for path in (tmp_path / "out").rglob("*") if path.is_file()}
-    for name in files:
-        assert (tmp_path / "out" / name).read_bytes() == (source / name).read_bytes(), name
-
-
-def test_a_dataset_of_ones_own_goes_through_the_release_format(tmp_path: Path) -> None:
-    export(made(tmp_path / "set"), "imagenet-vid-robust", tmp_path / "out", media="copy", candidates=True)
-    back = import_dataset("imagenet-vid-robust", tmp_path / "out", tmp_path / "back").dataset
-    data = folder.read(tmp_path / "set")
-    assert back.sets.distance.tolist() == data.sets.distance.tolist()
-    assert back.labels.label.tolist() == data.labels.label.tolist()
-    assert list(back.frames.key)[:2] == ["val/clip_0/000000.png", "val/clip_0/000001.png"]
-
-
-def test_what_the_release_format_cannot_hold_is_refused(tmp_path: Path) -> None:
-    pets = LabelSpace.of_names("pets", ["cat", "dog", "fox"])
-    with pytest.raises(InvalidValue, match="has the classes of pets; export it as coco or csv"):
-        export(made(tmp_path / "a", label_space=pets), "imagenet-vid-robust", tmp_path / "out")
-    data = folder.read(made(tmp_path / "b"))
-    far = replace(data, sets=replace(data.sets, distance=data.sets.distance * 9), verdicts=())
-    folder.write(far, tmp_path / "far")
-    with pytest.raises(InvalidValue, match="up to 10 frames on either side, but made reaches 18"):
-        export(tmp_path / "far", "imagenet-vid-robust", tmp_path / "out")
-    keep = data.labels.frame != 3
-    bare = replace(
-        data, labels=replace(data.labels, frame=data.labels.frame[keep], label=data.labels.label[keep]), verdicts=()
-    )
-    folder.write(bare, tmp_path / "bare")
-    with pytest.raises(InvalidValue, match="1 have none, first val/clip_0/000003"):
-        export(tmp_path / "bare", "imagenet-vid-robust", tmp_path / "out")
-    assert not (tmp_path / "out").exists()
+from strobe.workflows.import_dataset import import_dataset
 
 
 def test_coco_loads_in_pycocotools_and_comes_back(tmp_path: Path) -> None:
@@ -214,7 +86,6 @@ def test_packed_frames_are_pictures_for_others(tmp_path: Path, mode: str) -> Non
     root = made(tmp_path / "set", ending=".zst")
     for form, place in (
         ("coco", "images/clip1/4.png"), ("csv", "media/clip1/4.png"), ("fiftyone", "data/clip1/4.png"),
-        ("imagenet-vid-robust", "val/clip_1/000004.png"),
     ):  # fmt: skip
         for _ in range(2):  # the same again changes nothing
             export(root, form, tmp_path / form, media=mode, candidates=True)
@@ -296,7 +167,7 @@ def test_the_command_line(tmp_path: Path) -> None:
     done = runner.invoke(command, [str(root), "csv", str(tmp_path / "out"), "-q"])
     assert done.exit_code == 0, done.output
     assert "sets.csv" in done.stdout
-    done = runner.invoke(command, [str(root), "imagenet-vid-robust", str(tmp_path / "vid"), "--json", "--candidates"])
+    done = runner.invoke(command, [str(root), "coco", str(tmp_path / "coco"), "--json", "--candidates"])
     assert json.loads(done.stdout)["n_sets"] == 2
 
 

@@ -7,18 +7,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from made_imports import coco, frame_folders, ilsvrc, numbered
+from made_imports import clip, coco, frame_folders, numbered
 
 from strobe.build.hinting import hints_of
+from strobe.build.options import AnchorOptions
 from strobe.cli.import_ import command
 from strobe.core.errors import StrobeError
 from strobe.core.labels import space
 from strobe.core.records import Verdict
 from strobe.formats.import_frames import FrameFiles
-from strobe.formats.sampled import ImportSampling
+from strobe.formats.importing import AS_USUAL
+from strobe.formats.sampled import ImportedDataset, ImportSampling
 from strobe.store import dataset_folder as folder
 from strobe.store.media import MediaSource
+from strobe.workflows.build import build
 from strobe.workflows.import_dataset import ImportOptions, import_dataset
+from strobe.workflows.options import BuildOptions
 
 
 def test_frames(tmp_path: Path) -> None:
@@ -118,25 +122,39 @@ def test_what_is_missing_from_frames_is_said(tmp_path: Path) -> None:
 
 
 def test_nothing_that_is_there_is_overwritten(tmp_path: Path) -> None:
-    source = ilsvrc(tmp_path / "src", images=False)
-    import_dataset("imagenet-vid", source, tmp_path / "dst", how=ImportOptions(media="none"))
+    source = coco(tmp_path / "src", images=False)
+    import_dataset("coco-vid", source, tmp_path / "dst", how=ImportOptions(media="none"))
     with pytest.raises(StrobeError, match="already contains a dataset made with other settings"):
-        import_dataset(
-            "imagenet-vid", source, tmp_path / "dst", draw=ImportSampling(k=1), how=ImportOptions(media="none")
-        )
+        import_dataset("coco-vid", source, tmp_path / "dst", draw=ImportSampling(k=1), how=ImportOptions(media="none"))
     (tmp_path / "file").write_text("")
     with pytest.raises(StrobeError, match="is a file"):
-        import_dataset("imagenet-vid", source, tmp_path / "file", how=ImportOptions(media="none"))
+        import_dataset("coco-vid", source, tmp_path / "file", how=ImportOptions(media="none"))
     with pytest.raises(StrobeError, match="is not empty and is not a dataset folder"):
-        import_dataset("imagenet-vid", source, tmp_path / "src", how=ImportOptions(media="none"))
+        import_dataset("coco-vid", source, tmp_path / "src", how=ImportOptions(media="none"))
+
+
+def import_coco(source: Path, target: Path, how: ImportOptions = AS_USUAL) -> ImportedDataset:
+    return import_dataset("coco-vid", source, target, how=how, options={"images": source.parent / "images"})
 
 
 def test_a_finished_import_run_again_says_so(tmp_path: Path) -> None:
     """The same command again is no error; with other settings or another source it is, and writes nothing."""
-    source = ilsvrc(tmp_path / "src")
-    first = import_dataset("imagenet-vid", source, tmp_path / "dst", how=ImportOptions(hints=True))
+    source = coco(tmp_path / "src")
+    first = import_dataset(
+        "coco-vid",
+        source,
+        tmp_path / "dst",
+        how=ImportOptions(hints=True),
+        options={"images": source.parent / "images"},
+    )
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "dst").rglob("*")}
-    again = import_dataset("imagenet-vid", source, tmp_path / "dst", how=ImportOptions(hints=True))
+    again = import_dataset(
+        "coco-vid",
+        source,
+        tmp_path / "dst",
+        how=ImportOptions(hints=True),
+        options={"images": source.parent / "images"},
+    )
     assert again.dataset.digest() == first.dataset.digest()
     assert "it already exists; nothing was changed" in again.notes
     votes = [
@@ -145,15 +163,24 @@ def test_a_finished_import_run_again_says_so(tmp_path: Path) -> None:
     ]  # fmt: skip
     folder.append_verdicts(tmp_path / "dst", votes)
     assert (
-        len(import_dataset("imagenet-vid", source, tmp_path / "dst", how=ImportOptions(hints=True)).dataset.verdicts)
+        len(
+            import_dataset(
+                "coco-vid",
+                source,
+                tmp_path / "dst",
+                how=ImportOptions(hints=True),
+                options={"images": source.parent / "images"},
+            ).dataset.verdicts
+        )
         == 1
     )
     for how in (ImportOptions(), ImportOptions(media="none")):
         with pytest.raises(StrobeError, match="already contains a dataset made with other settings"):
-            import_dataset("imagenet-vid", source, tmp_path / "dst", how=how)
-    other = ilsvrc(tmp_path / "other", split="train")
+            import_coco(source, tmp_path / "dst", how)
+    other = coco(tmp_path / "other")
+    numbered(other.parent / "images/park/00003.png", 99)
     with pytest.raises(StrobeError, match=r"already contains a dataset, and .* is missing, or differs from its source"):
-        import_dataset("imagenet-vid", other, tmp_path / "dst", options={"split": "train"})
+        import_coco(other, tmp_path / "dst")
     changed = {path: path.stat().st_mtime_ns for path in (tmp_path / "dst").rglob("*") if path.is_file()}
     assert {path.name for path in changed if changed[path] != before.get(path)} == {
         "dataset.json",
@@ -164,7 +191,7 @@ def test_a_finished_import_run_again_says_so(tmp_path: Path) -> None:
 
 def test_an_interrupted_import_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stopped half-way through the images: no dataset yet, and the second run keeps what the first brought."""
-    source = ilsvrc(tmp_path / "src")
+    source = coco(tmp_path / "src")
     real = Path.write_bytes
     written: list[Path] = []
 
@@ -176,27 +203,27 @@ def test_an_interrupted_import_goes_on(tmp_path: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(Path, "write_bytes", stop)
     with pytest.raises(KeyboardInterrupt):
-        import_dataset("imagenet-vid", source, tmp_path / "dst")
+        import_coco(source, tmp_path / "dst")
     monkeypatch.undo()
     assert not folder.is_dataset(tmp_path / "dst")
-    brought = {path: path.stat().st_mtime_ns for path in (tmp_path / "dst/media").rglob("[!.]*.JPEG")}
+    brought = {path: path.stat().st_mtime_ns for path in (tmp_path / "dst/media").rglob("[!.]*.png")}
     last = max(brought)
-    half = last.with_name(f".{int(last.stem) + 1:06d}.JPEG.strobe.tmp")  # of the file that would have been the next
+    half = last.with_name(f".{int(last.stem) + 1:05d}.png.strobe.tmp")  # of the file that would have been the next
     half.write_bytes(b"left by a kill")
     assert len(brought) == 7
-    data = import_dataset("imagenet-vid", source, tmp_path / "dst").dataset
+    data = import_coco(source, tmp_path / "dst").dataset
     assert {path: path.stat().st_mtime_ns for path in brought} == brought
     assert not half.exists()
-    assert import_dataset("imagenet-vid", source, tmp_path / "whole").dataset.digest() == data.digest()
+    assert import_coco(source, tmp_path / "whole").dataset.digest() == data.digest()
 
 
 def test_the_command_line(tmp_path: Path) -> None:
-    source = ilsvrc(tmp_path / "src", images=False)
     runner = CliRunner()
-    done = runner.invoke(command, ["imagenet-vid", str(source), str(tmp_path / "a"), "--no-media", "--k", "2", "-q"])
+    source = coco(tmp_path / "src", images=False)
+    done = runner.invoke(command, ["coco-vid", str(source), str(tmp_path / "a"), "--no-media", "--k", "2", "-q"])
     assert done.exit_code == 0, done.output
     assert "2 videos, 2 sets, " in done.stdout
-    assert "30 classes" in done.stdout
+    assert "2 classes" in done.stdout
     frames = frame_folders(tmp_path / "frames")
     done = runner.invoke(command, ["frames", str(frames), str(tmp_path / "b"), "--fps", "30000/1001", "--json"])
     assert json.loads(done.stdout)["n_sets"] == 2
@@ -205,7 +232,7 @@ def test_the_command_line(tmp_path: Path) -> None:
     coco_json = coco(tmp_path / "coco", images=False)
     done = runner.invoke(command, ["coco-vid", str(coco_json), str(tmp_path / "d"), "--no-media", "--json"])
     assert json.loads(done.stdout)["n_boxes"] > 0
-    done = runner.invoke(command, ["imagenet-vid-robust", str(source), str(tmp_path / "e")])
+    done = runner.invoke(command, ["photos", str(source), str(tmp_path / "e")])
     assert isinstance(done.exception, StrobeError)
 
 
@@ -237,3 +264,27 @@ def test_images_that_cannot_be_read_are_counted(tmp_path: Path) -> None:
     assert "1 of 8 images cannot be read, first home/cat 2/c.jpg; they stay in the dataset" in done.stderr
     sound = frame_folders(tmp_path / "sound")
     assert "cannot be read" not in CliRunner().invoke(command, ["frames", str(sound), str(tmp_path / "c")]).stderr
+
+
+def test_hints_on_request_are_those_of_a_build(tmp_path: Path) -> None:
+    """The stored frames of a build, imported as a folder, have the build's own hints."""
+    video = clip(tmp_path / "walk.mp4", n=30)
+    options = BuildOptions(label=("dog",), sampling=AnchorOptions(k=4), store="png")
+    built = build([video], tmp_path / "built", options).dataset
+    middle = int(built.frames.index[built.sets.frame[built.sets.is_anchor]][0])
+    (tmp_path / "anchors.csv").write_text(f"video,frame\nwalk,{middle}\n")
+    files = FrameFiles(label=("dog",), anchors=tmp_path / "anchors.csv")
+    args = {"files": files, "draw": ImportSampling(k=4)}
+    plain = import_dataset("frames", tmp_path / "built/media", tmp_path / "plain", **args).dataset
+    assert plain.hints is None
+    hinted = import_dataset(
+        "frames", tmp_path / "built/media", tmp_path / "hinted", how=ImportOptions(hints=True), **args
+    )
+    assert hinted.notes == ()
+    assert hinted.dataset.frame_ids() == plain.frame_ids()
+    kept = folder.read(tmp_path / "hinted").hints
+    assert kept is not None
+    assert built.hints is not None
+    for name in ("cut", "blur", "motion", "exposure", "duplicate"):
+        np.testing.assert_array_equal(getattr(kept, name), getattr(built.hints, name))
+    assert any(np.abs(getattr(kept, name)).max() > 0 for name in ("cut", "blur", "exposure"))

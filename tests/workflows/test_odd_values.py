@@ -120,21 +120,3 @@ def _clip(path: Path) -> str:
             container.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")))
         container.mux(stream.encode(None))
     return str(path)
-
-
-@pytest.mark.parametrize(
-    "text", [f"set,frame,decision,{GIANT}\na,b,similar,\n", f"set,frame,decision\n{GIANT},b,similar\n"]
-)
-def test_votes_with_a_giant_field(text: str, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "votes.csv"
-    path.write_text(text, encoding="utf-8")
-    assert "votes.csv: not a CSV file" in refused(["review", "import", str(data), str(path)], capsys)
-
-
-def test_listed_anchors_with_a_giant_field(tmp_path: Path) -> None:
-    from strobe.formats.import_youtube_bb import listed_anchors
-
-    path = tmp_path / "listed.csv"
-    path.write_text(f"ytid,time_ms,label\n{GIANT},1,2\n", encoding="utf-8")
-    with pytest.raises(strobe.StrobeError, match="not a CSV file"):
-        listed_anchors(path)

@@ -25,7 +25,6 @@ from strobe.core.errors import StrobeError
 from strobe.core.labels import LabelSpace
 from strobe.core.ports import Silent
 from strobe.core.tables import texts
-from strobe.formats.import_ytbb_robust import YtbbFiles, import_ytbb_robust
 from strobe.report.headline import headline_lines
 from strobe.store.bring_media import ImportOptions
 from strobe.workflows.compare import compare_runs
@@ -59,8 +58,9 @@ def ytbb(tmp_path: Path) -> Path:
     (source / "anchor_labels.json").write_text(json.dumps({"annotations": anchors, "labels": GOOD}))
     (source / "pair_labels.json").write_text(json.dumps({"annotations": pairs, "labels": SAID}))
     (source / "anchors_full.csv").write_text("\n".join(listed))
-    files = YtbbFiles(listed=source / "anchors_full.csv", pairs=source / "pair_labels.json")
-    made = import_ytbb_robust(source, tmp_path / "ytbb", files=files, how=ImportOptions(media="none")).dataset
+    releases = pytest.importorskip("strobe.annexes.releases.ytbb_robust")
+    files = releases.YtbbFiles(listed=source / "anchors_full.csv", pairs=source / "pair_labels.json")
+    made = releases.import_ytbb_robust(source, tmp_path / "ytbb", files=files, how=ImportOptions(media="none")).dataset
     strobe.save_dataset(made, tmp_path / "ytbb")
     return tmp_path / "ytbb"
 

@@ -12,10 +12,10 @@ from typing import Literal
 import numpy as np
 
 from strobe.core.arrays import Ints
-from strobe.core.codec import LEFT_OUT, Count
+from strobe.core.codec import LEFT_OUT, Count, decode
 from strobe.core.dataset import Dataset
 from strobe.core.derivation import latest_votes
-from strobe.core.errors import printable
+from strobe.core.errors import InvalidValue, printable
 from strobe.core.estimate import Estimate
 from strobe.core.records import DECISIONS, Verdict
 from strobe.metrics.agreement import fleiss_kappa, rating_counts
@@ -145,6 +145,49 @@ def too_quick(verdict: Verdict) -> bool:
 def is_alone(verdict: Verdict) -> bool:
     """Return whether a vote was cast independently, as far as its record shows."""
     return verdict.stage != "joint"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundTwo:
+    """Whether round two of a review showed earlier votes: since when it showed or hid them, oldest first.
+
+    `otherwise` holds before the first of these times. A vote's `at` is compared with them.
+    """
+
+    shown: tuple[tuple[str, bool], ...] = ()
+    otherwise: bool = False
+
+    def showed_votes(self, at: str) -> bool:
+        """Whether round two showed earlier votes at that time.
+
+        >>> two = RoundTwo(shown=(("", True), ("2026-02", False)))
+        >>> two.showed_votes("2026-01-31"), two.showed_votes("2026-02-01")
+        (True, False)
+        """
+        return next((on for since, on in reversed(self.shown) if since <= at), self.otherwise)
+
+    def is_alone(self, verdict: Verdict) -> bool:
+        """Whether a vote is independent. Joint decisions are not independent, and neither are votes of round two if
+        earlier votes were shown.
+        """
+        return is_alone(verdict) and (verdict.stage != "verify" or not self.showed_votes(verdict.at))
+
+    @classmethod
+    def from_json(cls, figures: object) -> "RoundTwo | None":
+        """Read the figures of a review as its last export wrote them (review.json). Return None without a valid record.
+
+        >>> RoundTwo.from_json({"conduct": {"settings": {"show_votes": True}}})
+        RoundTwo(shown=(), otherwise=True)
+        """
+        conduct = figures.get("conduct") if isinstance(figures, dict) else None
+        settings = conduct.get("settings") if isinstance(conduct, dict) else None
+        if not isinstance(conduct, dict) or not isinstance(settings, dict):
+            return None
+        recorded = {"shown": conduct.get("shown", []), "otherwise": settings.get("show_votes", False)}
+        try:
+            return decode(cls, recorded)
+        except InvalidValue:
+            return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

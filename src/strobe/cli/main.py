@@ -10,16 +10,16 @@ from typing import Any, NoReturn
 
 import click
 
+from strobe.core.annex import Item, members
 from strobe.core.errors import StrobeError, printable, refused
 from strobe.core.late import installed_version, load, spin_briefly
 
-GROUPS: dict[str, dict[str, tuple[str, str]]] = {
+_HOUSE: dict[str, dict[str, tuple[str, str]]] = {
     "Measure": {
         "eval": ("strobe.cli.eval:command", "Run models over a dataset, score them and write the report. Start here."),
         "predict": ("strobe.cli.predict:command", "Run models over a dataset. Resumable."),
         "score": ("strobe.cli.score:command", "Score predictions on a dataset: pm-k accuracy with intervals."),
         "report": ("strobe.cli.report:command", "Write the report of a scored run."),
-        "view": ("strobe.cli.view:command", "Browse every set of every run: filter, compare, tag, follow."),
         "compare": (
             "strobe.cli.compare:command",
             "Compare models on the same frames: which is worse, by how much, and where.",
@@ -43,12 +43,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "export": ("strobe.cli.export:command", "Write a dataset in another format."),
         "inspect": ("strobe.cli.inspect:command", "Describe a dataset, and draw contact sheets of its sets."),
     },
-    "People": {
-        "review": (
-            "strobe.cli.review:command",
-            "Let people review which frames look the same: serve, status, export, import.",
-        ),
-    },
+    "People": {},
     "Models": {
         "models": ("strobe.cli.models:command", "List the models that can be loaded by name."),
         "train": ("strobe.cli.train:command", "Train a classifier or detector by a recipe: fine-tune, pm-k, and more."),
@@ -58,9 +53,15 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "doctor": ("strobe.cli.doctor:command", "Show installed and missing packages, and how fast this machine is."),
     },
 }
-"""All commands by their heading in `strobe --help`. Each has the location of its click command and a help line."""
+"""The house's commands by their heading in `strobe --help`, each with its location and a line of help."""
 
-COMMANDS = {name: found for group in GROUPS.values() for name, found in group.items()}
+GROUPS = {
+    title: members(f"commands: {title}", {name: Item(*found) for name, found in commands.items()})
+    for title, commands in _HOUSE.items()
+}
+"""All commands, those of annexes too, by their heading."""
+
+COMMANDS = {name: item for group in GROUPS.values() for name, item in group.items()}
 
 _EPILOG = "Example: strobe eval DATASET -m preds:scores.json -o run/   ·   docs: docs/index.md"
 
@@ -74,9 +75,9 @@ class _LateGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 (click's signature)
         if cmd_name not in COMMANDS:
             return None
-        command = load(COMMANDS[cmd_name][0])
+        command = load(COMMANDS[cmd_name].object)
         if not isinstance(command, click.Command):
-            raise TypeError(f"{COMMANDS[cmd_name][0]} is not a click command")
+            raise TypeError(f"{COMMANDS[cmd_name].object} is not a click command")
         return command
 
     def resolve_command(
@@ -96,8 +97,9 @@ class _LateGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 (click's signature)
         width = max(map(len, COMMANDS))
         for title, commands in GROUPS.items():
-            with formatter.section(title):
-                formatter.write_dl([(name.ljust(width), text) for name, (_, text) in commands.items()])
+            if commands:
+                with formatter.section(title):
+                    formatter.write_dl([(name.ljust(width), item.help) for name, item in commands.items()])
 
 
 def _refuse_repeated(ctx: click.Context, args: list[str]) -> None:

@@ -12,7 +12,8 @@ from importlib import import_module
 
 from strobe.core.errors import expect
 
-_FOLDER = "strobe.annexes"
+_FOLDER = ENTRY_POINTS = "strobe.annexes"
+"""The package of strobe's own annexes, and the group of entry points by which other packages offer an `Annex`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,3 +69,13 @@ def added(list_name: str) -> dict[str, Item]:
             expect(name not in items, f"{list_name}: {name} of annex {annex_name}", "a name used once", name)
             items[name] = item
     return items
+
+
+def members(list_name: str, house: Mapping[str, Item]) -> dict[str, Item]:
+    """Return the members of a list in display order: those of the house, and those that strobe's own annexes add."""
+    annexes = added(list_name)
+    for name in annexes:
+        expect(name not in house, f"{list_name} of an annex", "a name that the house does not use", name)
+    at = {name: 10.0 * number for number, name in enumerate(house, 1)} | {name: one.at for name, one in annexes.items()}
+    every = {**house, **annexes}
+    return {name: every[name] for name in sorted(every, key=at.__getitem__)}

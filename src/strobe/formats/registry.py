@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from strobe.core.errors import InvalidValue, expect, printable
+from strobe.core.errors import expect
 from strobe.core.late import Registry
 from strobe.core.options import Option
 
@@ -90,43 +90,11 @@ def several_names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-def severities(text: str) -> tuple[int, ...]:
-    """Parse severities from 1 to 5.
-
-    >>> severities("1-3"), severities("1,5")
-    ((1, 2, 3), (1, 5))
-    """
-    try:
-        parts = [part.partition("-") for part in text.split(",")]
-        ends = [(int(low), int(high if dash else low)) for low, dash, high in parts]
-    except ValueError as error:
-        raise InvalidValue(f"expected 1-5 or 1,3,5, got {printable(text, limit=60)!r}") from error
-    if not all(1 <= low <= high <= 5 for low, high in ends):
-        raise InvalidValue(f"expected severities from 1 to 5, e.g. 1-5 or 1,3,5, got {printable(text, limit=60)!r}")
-    return tuple(dict.fromkeys(severity for low, high in ends for severity in range(low, high + 1)))
-
-
 IMPORT_FORMATS = Registry(
     "import_formats",
     ImportFormat,
     "format",
     {
-        "imagenet-vid-robust": (
-            "strobe.formats.import_vid_robust:FORMAT",
-            "The public release of ImageNet-Vid-Robust.",
-        ),
-        "ytbb-robust": (
-            "strobe.formats.import_ytbb_robust:FORMAT",
-            "The public release of YTBB-Robust. Its annotations become votes.",
-        ),
-        "imagenet-vid": (
-            "strobe.formats.import_imagenet_vid:FORMAT",
-            "ILSVRC 2015/2017 ImageNet-Vid with boxes and tracks.",
-        ),
-        "youtube-bb": (
-            "strobe.workflows.import_youtube_bb:FORMAT",
-            "Youtube-BB's CSV and a folder of videos.",
-        ),
         "coco-vid": (
             "strobe.formats.import_coco_vid:FORMAT",
             "COCO video JSON or YouTube-VIS JSON.",
@@ -134,14 +102,6 @@ IMPORT_FORMATS = Registry(
         "photos": (
             "strobe.formats.import_photos:FORMAT",
             "Labelled photos: class folders, a CSV, or ILSVRC's validation images.",
-        ),
-        "trials": (
-            "strobe.formats.import_trials:FORMAT",
-            "Images that people named elsewhere: CSV of trials (model-vs-human).",
-        ),
-        "imagenet-c": (
-            "strobe.formats.import_imagenet_c:FORMAT",
-            "ImageNet-C and CIFAR-10-C: corrupted images and their clean originals.",
         ),
         "imagenet-a": (
             "strobe.formats.import_imagenet_a:FORMAT",
@@ -159,10 +119,6 @@ IMPORT_FORMATS = Registry(
             "strobe.formats.import_objectnet:FORMAT",
             "ObjectNet images of classes in ILSVRC-2012, without their red border.",
         ),
-        "mnist": (
-            "strobe.formats.import_mnist:FORMAT",
-            "MNIST's 70,000 digits, downloaded or read from a wheel.",
-        ),
         "frames": (
             "strobe.formats.import_frames:FORMAT",
             "A folder of frames per video and a CSV of labels.",
@@ -176,10 +132,6 @@ EXPORT_FORMATS = Registry(
     ExportFormat,
     "export format",
     {
-        "imagenet-vid-robust": (
-            "strobe.formats.export_vid_robust:FORMAT",
-            "the files of the public release",
-        ),
         "coco": (
             "strobe.formats.export_coco:FORMAT",
             "COCO JSON with the fields of COCO video",

@@ -16,12 +16,12 @@ from strobe.core.people import PEOPLE, pseudonyms
 from strobe.core.png import png_bytes
 from strobe.core.ports import Progress, Silent
 from strobe.core.swaps import swapping
+from strobe.core.user_secret import server_secret
 from strobe.formats.export_media import bring_out
 from strobe.formats.registry import EXPORT_FORMATS
 from strobe.report.latex import latex_tables
 from strobe.report.leaderboard import LeaderboardRun, leaderboard_csv, leaderboard_json, leaderboard_page
 from strobe.report.paper_figures import PaperStyle, figures_tex, paper_figures
-from strobe.review.secret import server_secret
 from strobe.store.bring_media import MediaMode
 from strobe.store.opening import Opened, frame_source
 from strobe.store.run_folder import Run

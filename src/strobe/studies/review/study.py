@@ -7,16 +7,16 @@ from strobe.analyses.early import STOPPED
 from strobe.analyses.model_results import ClassificationResult, ClassificationScore, ModelResult, Stage
 from strobe.analyses.results import Results
 from strobe.analyses.scoring import Collector, ScorableModel, Scoring
-from strobe.analyses.voting import is_alone, review_results
+from strobe.analyses.voting import RoundTwo, is_alone, review_results
 from strobe.core.answers import Answers, ClassAnswers
 from strobe.core.derivation import review_views
 from strobe.core.errors import printable
+from strobe.core.files import inside, read_json
 from strobe.core.tasks import Task
 from strobe.report.study import SectionFigures, Study
 from strobe.report.tables import as_row, each
 from strobe.report.view import Table, View
 from strobe.report.wording import with_interval
-from strobe.review.conduct import exported_conduct
 from strobe.studies.review.figures import review_impact, review_offsets
 from strobe.studies.review.score import ReviewStages, impact
 
@@ -104,8 +104,9 @@ class ReviewScores(Collector):
     def into(self, results: Results) -> Results:
         """Return the results with the votes."""
         scoring = self._scoring
-        conduct = exported_conduct(scoring.path)
-        alone = is_alone if conduct is None else conduct.is_alone
+        path = inside(scoring.path, "review.json")
+        two = RoundTwo.from_json(read_json(path)) if path.is_file() else None
+        alone = is_alone if two is None else two.is_alone
         return replace(results, review=review_results(scoring.candidates, alone=alone, seed=scoring.options.seed))
 
 

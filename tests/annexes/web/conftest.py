@@ -1,0 +1,6 @@
+"""The sources to import of the tests of workflows."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "workflows"))

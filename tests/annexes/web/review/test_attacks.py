@@ -1,0 +1,352 @@
+"""Attacks on the review server, each tried over HTTP and refused."""
+
+import http.client
+import json
+import logging
+from urllib.parse import urlsplit
+
+import pytest
+from sqlalchemy import text
+
+from strobe.annexes.web.review.guard import RateLimit
+
+TOKEN = "a-long-shared-token"  # a token of this test's own server
+
+
+def raw(server, method, path, headers=None, body=None):
+    """A request exactly as given: no client tidies the path."""
+    host = urlsplit(server.url).netloc
+    connection = http.client.HTTPConnection(host, timeout=10)
+    connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
+    for name, value in {"Host": host, **(headers or {})}.items():
+        connection.putheader(name, value)
+    connection.endheaders(body)
+    answer = connection.getresponse()
+    out = answer.status, dict(answer.getheaders()), answer.read()
+    connection.close()
+    return out
+
+
+TRAVERSALS = [
+    "../../etc/passwd", "..%2f..%2fetc%2fpasswd", "%2e%2e/%2e%2e/etc/passwd", "..%252f..%252fetc%252fpasswd",
+    "....//....//etc/passwd", "..%5c..%5cwindows%5cwin.ini", "%00", "/etc/passwd", "//etc/passwd", "..;/etc/passwd",
+    "%c0%ae%c0%ae/etc/passwd", "style.css%00.html", "../app.py", "..%2fapp.py", "dataset.json", "../review.sqlite",
+]  # fmt: skip
+
+
+def test_path_traversal_on_every_route(small, run_server):
+    server = run_server(small)
+    ann = server.client("Ann")
+    cookie = "; ".join(f"{name}={value}" for name, value in ann.cookies.items())
+    for prefix in ("/", "/static/", "/media/", "/admin/", "/api/", "/api/history/", "/api/session/"):
+        for path in TRAVERSALS:
+            status, _, body = raw(server, "GET", prefix + path, {"Cookie": cookie})
+            assert status in (400, 404, 405), (prefix + path, status)
+            assert b"root:" not in body
+            assert b"import " not in body
+
+
+def test_wrong_host_is_refused(small, run_server):
+    server = run_server(small)
+    port = urlsplit(server.url).port
+    for host in ("evil.example", f"evil.example:{port}", f"127.0.0.1:{port}.evil.example", "", f"127.0.0.1:{port + 1}"):
+        assert raw(server, "GET", "/", {"Host": host})[0] in (400, 421), host
+    assert raw(server, "GET", "/", {"Host": f"localhost:{port}"})[0] == 200
+
+
+def test_cross_site_posts_are_refused(small, run_server):
+    server = run_server(small)
+    ann = server.client("Ann")
+    cookie = "; ".join(f"{name}={value}" for name, value in ann.cookies.items())
+    body = json.dumps({"tab": "tab-00000001"}).encode()
+    right = {
+        "Cookie": cookie, "Content-Type": "application/json", "Content-Length": str(len(body)), "Origin": server.url,
+    }  # fmt: skip
+    assert raw(server, "POST", "/api/claim", right, body)[0] == 200
+    for change in (
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+        {"Origin": server.url + ".evil.example"},
+        {"Origin": server.url.replace("http:", "https:")},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Content-Type": "text/plain"},
+        {"Content-Type": "application/x-www-form-urlencoded"},
+    ):
+        assert raw(server, "POST", "/api/claim", {**right, **change}, body)[0] in (403, 415), change
+    without = {name: value for name, value in right.items() if name != "Origin"}
+    assert raw(server, "POST", "/api/claim", without, body)[0] == 403
+    for method in ("PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"):
+        assert raw(server, method, "/api/claim", right)[0] == 405
+
+
+def test_nothing_changes_by_get(small, run_server):
+    server = run_server(small)
+    ann = server.client("Ann")
+    for path in ("/api/claim", "/api/decisions", "/api/login", "/api/logout", "/api/release", "/api/my-link"):
+        assert ann.get(path).status_code in (404, 405)
+    for path in ("/api/admin/invite", "/api/admin/pause", "/api/joint/claim", "/api/joint/decisions"):
+        assert ann.get(path).status_code in (404, 405)
+
+
+def test_oversize_bodies_are_refused(small, run_server, claim, decision):
+    server = run_server(small)
+    ann = server.client("Ann")
+    card = claim(ann, want=1)["tasks"][0]
+    assert ann.post("/api/decisions", json=decision(card, 1, note="x" * 400_000)).status_code == 413
+    assert ann.post("/api/decisions", json=decision(card, 1, note="x" * 1001)).status_code == 422
+    assert ann.post("/api/decisions", json=decision(card, 1, labels=["n01"] * 101)).status_code == 422
+
+    def endless():
+        for _ in range(100):
+            yield b" " * 1000
+
+    headers = {"content-type": "application/json"}
+    assert ann.post("/api/claim", content=endless(), headers=headers).status_code in (400, 413, 422)
+    assert list(server.store.all()) == []
+
+
+def test_rates_are_limited_per_session(small, run_server):
+    server = run_server(small)
+    ann, bo = server.client("Ann"), server.client("Bo")
+    server.guard._rates["other"] = RateLimit(per_s=0.001, burst=5)
+    codes = [ann.get("/api/history").status_code for _ in range(8)]
+    assert codes == [200] * 5 + [429] * 3
+    assert bo.get("/api/history").status_code == 200
+
+
+def test_security_headers_on_every_answer(small, run_server):
+    server = run_server(small, token=TOKEN)
+    client = server.client()
+    answers = [client.get(path) for path in ("/", "/admin", "/static/main.js", "/api/session", "/nothing", "/media/x")]
+    answers += [client.post("/api/login", json={"name": "Ann", "token": TOKEN}), client.post("/api/claim", json={})]
+    for answer in answers:
+        policy = answer.headers["content-security-policy"]
+        assert "unsafe" not in policy
+        assert "default-src 'none'" in policy
+        assert "frame-ancestors 'none'" in policy
+        assert answer.headers["x-frame-options"] == "DENY"
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["referrer-policy"] == "no-referrer"
+    cookie = answers[-2].headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=strict" in cookie
+
+
+@pytest.mark.parametrize(
+    "bad", ["<script>alert(1)</script>", "a\x00b", "a\x1b[31mb", "a\u202eb", "x'; DROP TABLE verdicts;--"]
+)
+def test_html_control_characters_and_sql_in_names(small, run_server, bad):
+    server = run_server(small)
+    client = server.client("Boss")
+    answer = server.client().post("/api/login", json={"name": bad})
+    assert answer.status_code == 422
+    assert "\x1b" not in answer.text
+    assert client.post("/api/admin/invite", json={"name": bad}).status_code == 422
+    assert client.post("/api/joint/claim", json={"members": [bad]}).status_code == 422
+    assert client.post("/api/admin/pause", json={"name": bad, "action": "pause"}).status_code == 422
+
+
+def test_sql_in_every_field(small, run_server, claim, decision):
+    server = run_server(small)
+    ann = server.client("Ann")
+    card = claim(ann, want=1)["tasks"][0]
+    sql = "x'; DROP TABLE verdicts; --"
+    for name in ("verdict_id", "task", "stage", "decision", "reason", "page_version"):
+        assert ann.post("/api/decisions", json=decision(card, 1, **{name: sql})).status_code == 422, name
+    for name in ("label_right", "bad_anchor", "seconds"):
+        assert ann.post("/api/decisions", json=decision(card, 1, **{name: sql})).status_code == 422, name
+    assert ann.post("/api/decisions", json=decision(card, 1, labels=[sql])).status_code == 422
+    assert ann.post("/api/claim", json={"tab": sql}).status_code == 422
+    assert ann.post("/api/login", json={"key": sql}).status_code == 403
+    assert ann.get("/api/history", params={"before": sql}).status_code == 422
+    assert ann.get(f"/media/{sql}").status_code == 404
+    assert ann.post("/api/decisions", json=decision(card, 1, note=sql)).status_code == 200
+    assert [v.note for v in server.store.all()] == [sql]
+    with server.store.database.read() as connection:
+        assert connection.execute(text("SELECT count(*) FROM tasks")).scalar() == 15
+
+
+def test_notes_with_control_characters_are_refused(small, run_server, claim, decision):
+    server = run_server(small)
+    ann = server.client("Ann")
+    card = claim(ann, want=1)["tasks"][0]
+    for bad in ("\x00", "\x1b]0;title\x07", "a\u202eb"):
+        assert ann.post("/api/decisions", json=decision(card, 1, note=bad)).status_code == 422
+
+
+def test_a_symlink_out_of_the_media_folder_is_not_served(small, run_server, tmp_path, claim):
+    secret = tmp_path / "secret.jpg"
+    secret.write_bytes((small.root / small.frames.media[2]).read_bytes())
+    anchor = small.root / small.frames.media[2]
+    anchor.unlink()
+    anchor.symlink_to(secret)
+    server = run_server(small)
+    ann = server.client("Ann")
+    cards = claim(ann, want=12)["tasks"]
+    codes = {card["anchor"]: ann.get(f"/media/{card['anchor']}") for card in cards}
+    assert sorted(answer.status_code for answer in codes.values()) == [200, 200, 422]
+    assert all(str(tmp_path) not in answer.text for answer in codes.values() if answer.status_code != 200)
+
+
+def test_a_file_that_is_no_image_is_not_served(small, run_server, claim):
+    (small.root / small.frames.media[2]).write_text("root:x:0:0: this is no image")
+    server = run_server(small)
+    ann = server.client("Ann")
+    for card in claim(ann, want=12)["tasks"]:
+        answer = ann.get(f"/media/{card['anchor']}")
+        assert answer.status_code in (200, 422)
+        assert b"root:" not in answer.content
+
+
+def test_other_image_formats_are_sent_as_png(small, run_server, helpers, claim):
+    path = small.root / small.frames.media[2]
+    helpers.picture(0, 2).save(path, "BMP")
+    server = run_server(small)
+    ann = server.client("Ann")
+    types = {ann.get(f"/media/{card['anchor']}").headers["content-type"] for card in claim(ann, want=12)["tasks"]}
+    assert types == {"image/jpeg", "image/png"}
+
+
+def test_no_secret_is_logged(small, run_server, caplog, capfd, claim):
+    with caplog.at_level(logging.DEBUG):
+        server = run_server(small, token=TOKEN)
+        client = server.client()
+        client.post("/api/login", json={"name": "Ann", "token": TOKEN})
+        client.post("/api/login", json={"key": "guessed-key-of-someone"})
+        link = client.post("/api/my-link", json={}).json()["link"]
+        claim(client)
+    caught = capfd.readouterr()
+    ours = [record.getMessage() for record in caplog.records if not record.name.startswith(("httpx", "httpcore"))]
+    everything = "\n".join(ours) + caught.out + caught.err
+    for secret in (TOKEN, link.split("#key=")[1], "guessed-key-of-someone", *client.cookies.values()):
+        assert secret not in everything
+
+
+def test_nobody_answers_what_somebody_else_claimed(small, run_server, claim, decision):
+    server = run_server(small)
+    ann, bo = server.client("Ann"), server.client("Bo")
+    (hers,) = claim(ann, want=1)["tasks"]
+    refused = bo.post("/api/decisions", json=decision(hers, 1, decision="dissimilar"))
+    assert refused.status_code == 409
+    assert "this task was never given to Bo" in refused.json()["error"]
+    (his,) = claim(bo, want=1)["tasks"]
+    both = {"votes": [decision(his, 2), decision(hers, 3)]}
+    assert bo.post("/api/decisions/set", json=both).status_code == 409, "nor beside a pair of his own"
+    assert list(server.store.all()) == []
+    assert ann.post("/api/decisions", json=decision(hers, 4)).json()["fresh"] is True
+    assert bo.post("/api/decisions", json=decision(hers, 5)).status_code == 409, "nor after she decided it"
+    assert [(v.annotator, v.verdict_id) for v in server.store.all()] == [("Ann", "decision-00000004")]
+
+
+def test_nobody_sends_a_vote_that_was_not_asked_for(small, run_server, claim, decision):
+    server = run_server(small, controls=0.5, labels=True)
+    ann, bo = server.client("Ann"), server.client("Bo")
+    with server.store.database.read() as connection:
+        rows = connection.execute(text("SELECT task_id, kind FROM tasks")).all()
+    assert {kind for _, kind in rows} == {"pair", "anchor", "same", "different"}
+    for place, (task, kind) in enumerate(rows):
+        for stage in ("pair", "verify", "anchor"):
+            body = decision({"task": task, "stage": stage}, place, label_right=None)
+            answer = ann.post("/api/decisions", json=body)
+            assert answer.status_code == (409 if (stage == "anchor") == (kind == "anchor") else 422), (kind, stage)
+    for number, card in enumerate(claim(bo, want=3)["tasks"], start=60):
+        assert bo.post("/api/decisions", json=decision(card, number, labels=["n01"])).status_code == 200
+    (pair, *_) = (card for card in claim(ann)["tasks"] if card["stage"] == "pair")
+    early = decision({**pair, "stage": "verify"}, 90)
+    assert ann.post("/api/decisions", json=early).status_code == 409, "round two was not asked of this pair"
+    assert {v.annotator for v in server.store.all()} == {"Bo"}
+
+
+def test_round_two_is_answered_alone_and_together_only_where_it_was_asked(small, run_server, claim, decision):
+    server = run_server(small)
+    ann, bo, boss = server.client("Ann"), server.client("Bo"), server.client("Boss")
+    for number, card in enumerate(claim(ann, want=12)["tasks"]):
+        said = "unsure" if number == 0 else "similar"
+        assert ann.post("/api/decisions", json=decision(card, number, decision=said)).status_code == 200
+
+    def joint(task, *members):
+        votes = [
+            {"verdict_id": f"joint-{who}-0001", "task": task, "member": who, "decision": "similar"} for who in members
+        ]
+        return boss.post("/api/joint/decisions", json={"votes": votes}).status_code
+
+    clear = ann.get("/api/history").json()["decisions"][0]["card"]["task"]
+    assert joint(clear, "Ann", "Bo") == 409, "this pair is clear: nobody looks at it again"
+    (again,) = claim(bo)["tasks"]
+    assert joint(again["task"], "Ann", "Bo") == 409, "Ann was not asked to look again"
+    assert bo.post("/api/decisions", json=decision(again, 50)).status_code == 200
+    (together,) = boss.post("/api/joint/claim", json={"members": ["Ann", "Bo"]}).json()["tasks"]
+    assert joint(together["task"], "Ann", "Bo") == 200
+    assert joint(together["task"], "Ann", "Bo") == 200, "sent twice, kept once"
+    assert len(list(server.store.all())) == 12 + 1 + 2
+
+
+@pytest.mark.parametrize("ask", ["name", "box"])
+def test_pictures_are_answered_by_those_who_were_given_them(small, run_server, claim, ask):
+    server = run_server(small, ask=ask, practice=0)
+    ann, bo = server.client("Ann"), server.client("Bo")
+    (card,) = claim(ann, want=1)["tasks"]
+    said = {"said": "none", "stage": "name"} if ask == "name" else {"stage": "draw", "label": "n01"}
+    if ask == "box":
+        said |= {"label": card["labels"][0]["id"], "decision": "discard", "reason": "absent"}
+    body = {"answer_id": "answer-00000001", "task": card["task"], **said}
+    assert bo.post("/api/decisions", json=body).status_code == 409
+    if ask == "box":
+        assert ann.post("/api/decisions", json={**body, "stage": "verify"}).status_code == 409
+    assert ann.post("/api/decisions", json=body).json()["fresh"] is True
+    assert [answer.annotator for answer in server.store.all()] == ["Ann"]
+
+
+def test_an_answer_after_the_lease_counts_for_its_person_alone(small, database_url, run_server, claim, decision, clock):
+    """The page was offline: the work is done, whoever was given the pair meanwhile."""
+    server = run_server(small, url=database_url)
+    server.store.clock = clock
+    ann, bo, cy = (server.client(name) for name in ("Ann", "Bo", "Cy"))
+    hers = claim(ann, want=2)["tasks"]
+    clock.now += server.store.settings.lease_s + 1
+    assert [card["task"] for card in claim(bo, want=2)["tasks"]] == [card["task"] for card in hers]
+    for number, client in enumerate((ann, bo)):
+        assert client.post("/api/decisions", json=decision(hers[0], number)).json()["fresh"] is True
+    assert cy.post("/api/decisions", json=decision(hers[0], 3)).status_code == 409
+    bo.post("/api/release", json={"tab": "tab-00000001"})
+    assert ann.post("/api/decisions", json=decision(hers[1], 4)).json()["fresh"] is True
+    changed = decision(hers[1], 5, decision="unsure")
+    assert ann.post("/api/decisions", json=changed).json()["fresh"] is True, "their own decision, changed"
+    assert [v.annotator for v in server.store.all()] == ["Ann", "Bo", "Ann", "Ann"]
+
+
+def test_an_imported_vote_can_be_changed_by_its_person(small, run_server, decision):
+    from strobe.core.records import Verdict
+
+    server = run_server(small)
+    vote = Verdict(
+        verdict_id="imported", annotator="Ann", at="2026-01-01T00:00:00.000000Z", stage="pair", set_id="set0",
+        frame_id="vid0:1", decision="unsure",
+    )  # fmt: skip
+    server.store.extend([vote])
+    ann, bo = server.client("Ann"), server.client("Bo")
+    (step,) = ann.get("/api/history").json()["decisions"]
+    assert bo.post("/api/decisions", json=decision(step["card"], 1)).status_code == 409
+    assert ann.post("/api/decisions", json=decision(step["card"], 2)).json()["fresh"] is True
+
+
+def test_many_tabs_of_one_person_do_not_hold_everything(helpers, tmp_path, database_url, run_server, claim, clock):
+    many = helpers.make_dataset(tmp_path / "many", n_sets=10, k=3)
+    server = run_server(many, url=database_url)
+    ann, bo = server.client("Ann"), server.client("Bo")
+    seen = {card["task"] for tab in range(10) for card in claim(ann, want=12, tab=f"tab-{tab:08}")["tasks"]}
+    assert len(seen) == 24, "as many as two tabs may ask for, of 60"
+    assert len(claim(bo, want=12)["tasks"]) == 12
+    server.store.clock = clock
+    clock.now = server.store.clock() + 10**9
+    again = {card["task"] for card in claim(ann, want=12, tab="tab-00000099")["tasks"]}
+    assert len(again) == 12, "what ran out is given anew"
+
+
+def test_many_tabs_with_sets_at_once(helpers, tmp_path, run_server, claim):
+    many = helpers.make_dataset(tmp_path / "many", n_sets=10, k=3)
+    server = run_server(many, at_once="set")
+    ann, bo = server.client("Ann"), server.client("Bo")
+    seen = {card["task"] for tab in range(10) for card in claim(ann, want=12, tab=f"tab-{tab:08}")["tasks"]}
+    assert len(seen) == 6
+    assert len(claim(bo, want=12)["tasks"]) == 4
