@@ -1,9 +1,11 @@
 """The table of runs: a row for each model of each run, with its figures, and the state of every run."""
 
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from strobe.analyses.gate import measures_by_name
 from strobe.analyses.model_results import figures_of, flicker_figures
 from strobe.annexes.web.view.finding import Signature, is_current, signature, state_of
 from strobe.annexes.web.view.library import Library
@@ -27,7 +29,13 @@ COLUMNS = (
     "noise",
     "beyond_noise",
 )
-"""The figures of the table, in order; figures that no run has are omitted."""
+"""The first figures of the table, in order; figures that no run has are omitted."""
+
+
+@cache
+def columns() -> tuple[str, ...]:
+    """Return the figures of the table: the first ones, and every other measure that a table of the page shows."""
+    return tuple(dict.fromkeys([*COLUMNS, *(name for name, one in measures_by_name().items() if one.headline)]))
 
 
 class RunTable:
@@ -56,7 +64,7 @@ class RunTable:
         return {
             "runs": [{**run, "dataset_name": names.get(run["dataset"], "")} for run in runs],
             "datasets": sorted(datasets, key=lambda one: (-one["runs"], one["name"])),
-            "columns": [name for name in COLUMNS if name in known],
+            "columns": [name for name in columns() if name in known],
             "live": any(run["state"] == "running" for run in runs),
         }
 
@@ -113,7 +121,7 @@ def _facts(path: Path) -> dict[str, Any]:
             {
                 "model": name,
                 "frames": done.get(name, 0),
-                "figures": {one: _cell(found) for one, found in figures.get(name, {}).items() if one in COLUMNS},
+                "figures": {one: _cell(one, found) for one, found in figures.get(name, {}).items() if one in columns()},
             }
             for name in names
             if name in done or name in figures or not done
@@ -132,8 +140,12 @@ def results_figures(run: Path) -> dict[str, dict[str, Estimate]]:
     return out
 
 
-def _cell(found: Estimate) -> dict[str, Any]:
-    return {"v": found.value, "low": found.low, "high": found.high, "n": found.n, "text": with_interval(found)}
+def _cell(name: str, found: Estimate) -> dict[str, Any]:
+    measure = measures_by_name()[name]
+    text = with_interval(found)
+    if measure.unit != "share":
+        text = f"{found.text(scale=1, digits=measure.digits)}{'' if found.value is None else measure.suffix}"
+    return {"v": found.value, "low": found.low, "high": found.high, "n": found.n, "text": text}
 
 
 def _frames_done(path: Path) -> dict[str, int]:
