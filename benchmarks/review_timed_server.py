@@ -16,7 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from strobe.annexes.web.review import queue, serve
+from strobe.annexes.web import serve
+from strobe.annexes.web.review import queue
 from strobe.annexes.web.review.command import command
 from strobe.annexes.web.review.database import Database
 

@@ -6,6 +6,7 @@ from functools import cache
 from fuzz.command import Command
 from fuzz.commands_options import running
 from fuzz.commands_vary import varying
+from fuzz.offered import is_offered, is_there
 
 __all__ = ["commands"]
 
@@ -69,7 +70,8 @@ _QUICK = ("--bootstrap", "100", "-q")
 @cache
 def commands() -> tuple[Command, ...]:
     """Return all commands, in a fixed order."""
-    return (*_measuring(), *_making(), *varying(), *_importing(), *_reviewing(), *running())
+    every = (*_measuring(), *_making(), *varying(), *_importing(), *_reviewing(), *running())
+    return tuple(one for one in every if is_offered(one.words) and is_there((*one.place, *one.aside, *one.words)))
 
 
 def _measuring() -> list[Command]:

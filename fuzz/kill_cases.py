@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from fuzz.offered import is_offered, is_there
+
 __all__ = ["KILLS", "Killed"]
 
 
@@ -137,3 +139,4 @@ KILLS: dict[str, Killed] = {
     "review-crops": _killed("review export datasets/boxing --ask box --crops out -q", "datasets/boxing"),
     "review-export": _killed("review export datasets/reviewing -o out", "datasets/reviewing"),
 }
+KILLS = {name: one for name, one in KILLS.items() if is_offered(one.words) and is_there(one.place)}

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from strobe.annexes.web.guard import RateLimit, ServerAddress
 from strobe.annexes.web.review import database, service
 from strobe.annexes.web.review.app import make_app
 from strobe.annexes.web.review.conduct import ReviewOptions
 from strobe.annexes.web.review.database import set_meta
-from strobe.annexes.web.review.guard import RateLimit, ServerAddress
 from strobe.annexes.web.review.service import Access
 from strobe.annexes.web.review.store import Store
 from strobe.core.dataset import Dataset

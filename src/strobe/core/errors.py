@@ -1,6 +1,5 @@
 """The error classes. A message names the fault, its place, and the action to take."""
 
-import difflib
 import errno
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -192,6 +191,8 @@ class UnknownName(StrobeError):
     """An unknown name, with the most similar known names."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str], *, hint: str | None = None) -> None:
+        import difflib  # late, so that the help is fast
+
         near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
         text = f"unknown {kind} {printable(name)!r}"
         if near:

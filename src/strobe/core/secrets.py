@@ -1,7 +1,5 @@
 """Keys that must never be printed or stored: every text is searched for them, also for escaped and encoded forms."""
 
-import base64
-import html.entities
 import re
 import threading
 from collections.abc import Mapping
@@ -61,6 +59,8 @@ def _pattern(secret: str) -> re.Pattern[str]:
 @cache
 def _character(one: str) -> str:
     """Return what matches a character of a secret."""
+    import html.entities  # late, so that the help is fast
+
     code = ord(one)
     pair = _hex(f"{code:02x}")
     backslash = r"(?:\\|%(?:25){0,3}5[cC]|&(?:amp;){0,3}(?:#0{0,4}92|#[xX]0{0,4}5[cC]|bsol);?){1,8}"
@@ -81,6 +81,8 @@ def _in_base64(secret: bytes, before: int) -> str:
 
     The first and last characters of the secret's part also depend on its neighbours, so they are any characters.
     """
+    import base64
+
     encoded = base64.b64encode(b"\0" * before + secret).decode().rstrip("=")
     rest = (before + len(secret)) % 3
     inner = encoded[before and before + 1 : len(encoded) - (rest > 0)]

@@ -253,11 +253,11 @@ class Running:
 
         import uvicorn
 
+        from strobe.annexes.web.guard import ServerAddress
         from strobe.annexes.web.review.app import make_app
-        from strobe.annexes.web.review.guard import ServerAddress
-        from strobe.annexes.web.review.serve import bind, config_of
         from strobe.annexes.web.review.service import Access
         from strobe.annexes.web.review.store import Store
+        from strobe.annexes.web.serve import bind, config_of
         from strobe.store.media import MediaSource
 
         self.store = Store(url, ask=ask)

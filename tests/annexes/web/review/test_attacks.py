@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 from sqlalchemy import text
 
-from strobe.annexes.web.review.guard import RateLimit
+from strobe.annexes.web.guard import RateLimit
 
 TOKEN = "a-long-shared-token"  # a token of this test's own server
 

@@ -8,7 +8,7 @@ from strobe.core.errors import StrobeError
 
 pytest.importorskip("starlette")
 
-from strobe.annexes.web.review.guard import RateLimit, ServerAddress, is_loopback
+from strobe.annexes.web.guard import RateLimit, ServerAddress, is_loopback
 
 
 def test_loopback_answers_to_its_own_names_only():

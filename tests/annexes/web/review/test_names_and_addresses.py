@@ -10,9 +10,9 @@ from urllib.request import urlopen
 
 import pytest
 
+from strobe.annexes.web.guard import ServerAddress
 from strobe.annexes.web.review import workflow as review
 from strobe.annexes.web.review.conduct import ReviewOptions
-from strobe.annexes.web.review.guard import ServerAddress
 from strobe.annexes.web.review.people import People
 from strobe.annexes.web.review.store import Store
 from strobe.core.errors import StrobeError
@@ -86,7 +86,7 @@ def test_joint_votes_go_to_the_person_whatever_the_spelling(small, run_server, c
     [({"invite": ("Ann",)}, {"observers": ("Ann",)}), ({"observers": ("Ann",)}, {"invite": ("Ann",)})],
 )
 def test_serve_prints_no_link_for_another_role(small, monkeypatch, first, second):
-    monkeypatch.setattr("strobe.annexes.web.review.serve.run", lambda app, listener, on_ready, **_: on_ready())
+    monkeypatch.setattr("strobe.annexes.web.serve.run", lambda app, listener, on_ready, **_: on_ready())
     shown = []
     review.serve(small.root, review.ServeOptions(port=0, **first), ReviewOptions(), on_ready=shown.append)
     assert list(shown[0].personal) == ["Ann"]

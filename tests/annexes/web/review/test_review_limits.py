@@ -8,8 +8,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from strobe.annexes.web.review import attempts
-from strobe.annexes.web.review.guard import RateLimit
+from strobe.annexes.web import attempts
+from strobe.annexes.web.guard import RateLimit
 
 TOKEN = "a-shared-secret-of-this-review"
 

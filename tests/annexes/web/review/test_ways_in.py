@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from strobe.annexes.web.review import attempts, guard, serve
+from strobe.annexes.web import attempts, guard, serve
 from strobe.annexes.web.review import workflow as review
 from strobe.annexes.web.review.conduct import ReviewOptions
 from strobe.annexes.web.review.people import People

@@ -92,8 +92,8 @@ class ViewServer:
     def __init__(self, *places: Path, invite: tuple[str, ...] = ("Guest",)) -> None:
         import uvicorn
 
-        from strobe.annexes.web.review.guard import ServerAddress
-        from strobe.annexes.web.review.serve import bind, config_of
+        from strobe.annexes.web.guard import ServerAddress
+        from strobe.annexes.web.serve import bind, config_of
         from strobe.annexes.web.view.access import ViewKeys
         from strobe.annexes.web.view.app import ViewWork, make_view_app
         from strobe.annexes.web.view.library import Library

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 from made_world import answers, make_dataset, make_run
 
-from strobe.annexes.web.review.guard import RateLimit
+from strobe.annexes.web.guard import RateLimit
 from strobe.annexes.web.view.access import COOKIE_S, ViewKeys
 
 TRAVERSALS = [

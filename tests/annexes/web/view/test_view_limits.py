@@ -11,9 +11,9 @@ import pytest
 from test_view_attacks import bodies, routes_of
 
 import strobe
-from strobe.annexes.web.review import attempts
-from strobe.annexes.web.review.guard import RateLimit
-from strobe.annexes.web.review.serve import config_of
+from strobe.annexes.web import attempts
+from strobe.annexes.web.guard import RateLimit
+from strobe.annexes.web.serve import config_of
 
 
 def tree(folder: Path) -> dict[str, bytes]:

@@ -13,8 +13,9 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
+from strobe.annexes.web.files import file_response
+from strobe.annexes.web.guard import Guard
 from strobe.annexes.web.review import leases, queue
-from strobe.annexes.web.review.guard import Guard
 from strobe.annexes.web.review.log import Conflict
 from strobe.annexes.web.review.people import Person
 from strobe.annexes.web.review.requests import (
@@ -27,7 +28,7 @@ from strobe.annexes.web.review.requests import (
     ReleaseBody,
     SetDecision,
 )
-from strobe.annexes.web.review.service import TYPES, Access, Service
+from strobe.annexes.web.review.service import Access, Service
 from strobe.annexes.web.review.sessions import ABSOLUTE
 from strobe.annexes.web.review.store import Store
 from strobe.core.annotators import checked_name
@@ -86,12 +87,7 @@ def _handle_errors(app: FastAPI) -> None:
 
 
 def _add_page(app: FastAPI, server: Service) -> None:
-    def file(name: str) -> Response:
-        content = server.files.get(name)
-        if content is None:
-            raise HTTPException(404, "no such file")
-        return Response(content, media_type=TYPES[name.rsplit(".")[-1]])
-
+    file = partial(file_response, server.files)
     for path, page in _PAGES.items():
         app.add_api_route(path, partial(file, page), methods=["GET"])
     app.add_api_route("/static/{name}", file, methods=["GET"])

@@ -8,16 +8,16 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
-from importlib import resources
 from typing import Any, TypeVar
 
 from fastapi import Request
 from starlette.exceptions import HTTPException
 
+from strobe.annexes.web.attempts import Attempts
+from strobe.annexes.web.files import page_files
+from strobe.annexes.web.guard import ServerAddress
 from strobe.annexes.web.review import leases, queue
-from strobe.annexes.web.review.attempts import Attempts
 from strobe.annexes.web.review.disagreements import answers_over_time, disagreements
-from strobe.annexes.web.review.guard import ServerAddress
 from strobe.annexes.web.review.log import Conflict
 from strobe.annexes.web.review.people import People, Person
 from strobe.annexes.web.review.pictures import EncodedImage, FrameImages
@@ -30,9 +30,6 @@ from strobe.core.dataset import Dataset
 from strobe.core.ports import FrameSource
 
 Result = TypeVar("Result")
-
-TYPES = {"html": "text/html; charset=utf-8", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
-"""The media types of the page's files."""
 
 _TASK_NAME = re.compile(r"[0-9a-f]{24}")
 
@@ -74,7 +71,9 @@ class Service:
         self.store_name = hashlib.sha256(b"name" + secret).hexdigest()[:12] + store.suffix
         self.places, self.pictures = TableLookup(dataset), FrameImages(dataset, source, secret=secret)
         self.deck = store.question.deck(dataset, store, self.places, self.pictures)
-        self.files = page_files(store.question.name)
+        self.files = page_files("review")
+        own = self.files[f"{store.question.name}.html"]  # the question's part of the page
+        self.files["index.html"] = self.files["index.html"].replace(b"<!-- the question -->\n", own)
         self.page_version = hashlib.sha256(b"".join(sorted(self.files.values()))).hexdigest()[:12]
         port = access.address.url.rsplit(":", 1)[-1].strip("/")
         self.cookie = f"strobe_session_{port if port.isdigit() else 'web'}"
@@ -235,11 +234,3 @@ class Service:
         if len(self._tasks) > 100_000:
             self._tasks.clear()
         self._tasks[task.task_id] = task
-
-
-def page_files(ask: str) -> dict[str, bytes]:
-    """Read the files of the page and of the question's part of it, once. The server sends no other files."""
-    folder = resources.files("strobe.annexes.web.review") / "page"
-    files = {entry.name: entry.read_bytes() for entry in folder.iterdir() if entry.name.rsplit(".")[-1] in TYPES}
-    files["index.html"] = files["index.html"].replace(b"<!-- the question -->\n", files[f"{ask}.html"])
-    return files

@@ -91,7 +91,7 @@ def serve(
     """
     for package in ("fastapi", "uvicorn", "sqlalchemy"):
         require(package, what="the review page", extra="review")
-    from strobe.annexes.web.review.guard import ServerAddress, is_loopback
+    from strobe.annexes.web.guard import ServerAddress, is_loopback
 
     usual = ReviewOptions()
     given = [one.name for one in fields(settings) if getattr(settings, one.name) != getattr(usual, one.name)]
@@ -120,9 +120,9 @@ def serve(
         reading = beside.submit(_read, folder, people=False)
         from strobe.annexes.web.review.app import make_app
         from strobe.annexes.web.review.people import People
-        from strobe.annexes.web.review.serve import bind, run
         from strobe.annexes.web.review.service import Access
         from strobe.annexes.web.review.sessions import Sessions
+        from strobe.annexes.web.serve import bind, run
         from strobe.core.user_secret import server_secret
         from strobe.store.opening import LateSource, frame_source
 

@@ -5,7 +5,6 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import parse_qsl
@@ -15,9 +14,9 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
-from strobe.annexes.web.review.attempts import Attempts
-from strobe.annexes.web.review.guard import Guard, ServerAddress
-from strobe.annexes.web.review.service import TYPES
+from strobe.annexes.web.attempts import Attempts
+from strobe.annexes.web.files import file_response, page_files
+from strobe.annexes.web.guard import Guard, ServerAddress
 from strobe.annexes.web.view.access import COOKIE_S, ViewKeys, ViewPerson
 from strobe.annexes.web.view.exports import sets_csv, subset_text
 from strobe.annexes.web.view.filters import KNOWN, Selection, SetFilter
@@ -59,8 +58,7 @@ class _Viewer:
     def __init__(self, library: Library, keys: ViewKeys, work: ViewWork, address: ServerAddress) -> None:
         self.library, self.keys, self.work, self.address = library, keys, work, address
         self.runs, self.attempts = RunTable(library), Attempts()
-        folder = resources.files("strobe.annexes.web.view") / "page"
-        self.files = {one.name: one.read_bytes() for one in folder.iterdir() if one.name.rsplit(".")[-1] in TYPES}
+        self.files = page_files("view")
         self.page_version = hashlib.sha256(b"".join(sorted(self.files.values()))).hexdigest()[:12]
         port = address.url.rsplit(":", 1)[-1].strip("/")
         self.cookie = f"strobe_view_{port if port.isdigit() else 'web'}"
@@ -122,12 +120,7 @@ def _handle_errors(app: FastAPI) -> None:
 
 
 def _add_page(app: FastAPI, viewer: _Viewer) -> None:
-    def file(name: str) -> Response:
-        content = viewer.files.get(name)
-        if content is None:
-            raise HTTPException(404, "no such file")
-        return Response(content, media_type=TYPES[name.rsplit(".")[-1]])
-
+    file = partial(file_response, viewer.files)
     app.add_api_route("/", partial(file, "index.html"), methods=["GET"])
     app.add_api_route("/static/{name}", file, methods=["GET"])
 

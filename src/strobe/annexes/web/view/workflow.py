@@ -65,8 +65,8 @@ def serve_view(places: Sequence[Path], options: ViewOptions, *, on_ready: Callab
     scope = "\n".join(sorted(str(place.resolve()) for place in places))
     library = Library(places, secret=hashlib.sha256(secret + scope.encode()).digest())
     library.warm_up()  # reading waits for the disk and Arrow, and importing the server for the interpreter
-    from strobe.annexes.web.review.guard import ServerAddress, is_loopback
-    from strobe.annexes.web.review.serve import bind, run
+    from strobe.annexes.web.guard import ServerAddress, is_loopback
+    from strobe.annexes.web.serve import bind, run
     from strobe.annexes.web.view.access import ViewKeys
     from strobe.annexes.web.view.app import ViewWork, make_view_app
     from strobe.core.annotators import Spellings

@@ -12,7 +12,7 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from strobe.annexes.web.review.guard import Guard, checked_proxies
+from strobe.annexes.web.guard import Guard, checked_proxies
 from strobe.core.errors import StrobeError, printable
 
 HEAD_S = 20.0
