@@ -246,21 +246,23 @@ REPEATS = st.lists(st.sampled_from([0.1, 0.2, 0.30000000000000004, 0.25, 7.0]), 
 
 
 @given(REPEATS, REPEATS)
-def test_repeats_equal_students_t(a: list[float], b: list[float]) -> None:
+def test_repeats_equal_welchs_t(a: list[float], b: list[float]) -> None:
     difference, p = repeats_difference(np.array(a), np.array(b))
     assert difference == pytest.approx(fmean(a) - fmean(b), abs=1e-12)
     if len(set(a)) == len(set(b)) == 1:
         assert p == float(a[0] == b[0])
         return
-    freedom = len(a) + len(b) - 2
-    pooled = sum((value - fmean(own)) ** 2 for own in (a, b) for value in own) / freedom
-    t = (fmean(a) - fmean(b)) / sqrt(pooled / len(a) + pooled / len(b))
+    errors = [sum((value - fmean(own)) ** 2 for value in own) / (len(own) - 1) / len(own) for own in (a, b)]
+    freedom = sum(errors) ** 2 / sum(one**2 / (len(own) - 1) for one, own in zip(errors, (a, b), strict=True))
+    t = (fmean(a) - fmean(b)) / sqrt(sum(errors))
     assert p == pytest.approx(2 * stats.t.sf(abs(t), freedom), abs=1e-12)
 
 
 def test_repeats_equal_scipy() -> None:
     a, b = np.array([15.4, 15.2, 15.6]), np.array([10.9, 15.0, 14.8, 13.0])
-    assert repeats_difference(a, b)[1] == pytest.approx(stats.ttest_ind(a, b).pvalue)
+    assert repeats_difference(a, b)[1] == pytest.approx(stats.ttest_ind(a, b, equal_var=False).pvalue)
+    steady = np.full(3, 12.0)  # the degrees of freedom are those of the model that varies
+    assert repeats_difference(b, steady)[1] == pytest.approx(stats.ttest_1samp(b, 12.0).pvalue)
 
 
 def test_models_that_never_vary_differ_by_more_than_rounding() -> None:

@@ -172,7 +172,7 @@ def test_a_constant_model_beside_a_good_one(folder: Path, capsys: pytest.Capture
     assert lead.endswith("2 more models have such a warning below the results. These models are")
     compared = _strobe(capsys, "compare", run)
     assert " m: it answers “" in compared
-    gated = _strobe(capsys, "gate", run, "-m", "m", "--baseline", "good", "--max-loss", "drop=5", "--unsure", "pass")
+    gated = _strobe(capsys, "gate", run, "-m", "m", "--baseline", "good", "--max-loss", "drop=5")
     assert "m: it answers “" in gated
     assert "m: it answers “" in (run / "gate/gate.md").read_text(encoding="utf-8")
     assert "m: it answers “" in (run / "gate/gate.xml").read_text(encoding="utf-8")
@@ -189,7 +189,7 @@ def test_models_with_the_same_answers_are_named(folder: Path, capsys: pytest.Cap
     assert json.loads((run / "results.json").read_text())["models"]["new"]["answers"]["same_as"] == ["base"]
     assert line in _strobe(capsys, "score", run)
     assert "They give the same answers on every frame; are they the same model?" in _strobe(capsys, "compare", run)
-    rules = ("--max-loss", "acc_pmk=5", "--unsure", "pass")
+    rules = ("--max-loss", "acc_pmk=5")
     assert line in _strobe(capsys, "gate", run, "-m", "new", "--baseline", "base", *rules)
     assert line in (run / "gate/gate.md").read_text(encoding="utf-8")
 

@@ -146,7 +146,7 @@ def test_every_verb_prints_the_doubts_about_boxes(
         "new: its boxes fit the true objects only when multiplied by 0.5",
         "the file's list of classes has no class for sheep: ",
     ]
-    gate = ("gate", run, "-m", "new", "--baseline", "old", "--max-loss", "map_pmk=100", "--unsure", "pass")
+    gate = ("gate", run, "-m", "new", "--baseline", "old", "--max-loss", "map_pmk=100")
     chosen = ("-m", models[0], "-m", models[1])
     for words in (("eval", tmp_path / "data", *chosen, "-o", run, *SCORED), ("compare", run), gate, ("history", run)):
         said = _strobe(capsys, *words)

@@ -1,4 +1,4 @@
-"""Gates and history: decided with the paired interval, said for people, pull requests and machines."""
+"""Gates and history: decided by the figure or by the interval, said for people, pull requests and machines."""
 
 import csv
 import html
@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import strobe
-from strobe.analyses.gate import Limit, Opponent, judge
-from strobe.analyses.model_results import figures_of
+from strobe.analyses.comparison import Comparison
+from strobe.analyses.gate import Check, Limit, Opponent, check, judge, loss_of, outcome
 from strobe.core.answers import ClassAnswers
 from strobe.core.builder import DatasetBuilder
 from strobe.core.codec import decode, encode
@@ -57,36 +57,66 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("low", "value", "high", "reason", "verdict", "passed"),
+    ("low", "value", "high", "reason", "these_clips", "other_videos", "videos"),
     [
-        (0.02, 0.03, 0.04, None, "clearly worse", (False, False, False)),
-        (-0.01, 0.03, 0.04, None, "not shown", (True, False, False)),
-        (-0.03, 0.005, 0.04, None, "not shown", (True, True, False)),
-        (-0.03, 0.0, 0.01, None, "holds", (True, True, True)),  # exactly what is allowed
-        (None, 0.0, None, "one video", "cannot tell", (False, False, False)),
-        (-1.0, 0.0, 1.0, "4 videos cannot give a significant result", "cannot tell", (False, False, False)),
+        (0.02, 0.03, 0.04, None, "worse", "regression", None),
+        (-0.01, 0.03, 0.04, None, "worse", "inconclusive", 79),  # 50 × (0.025 / 0.02)²
+        (-0.03, 0.005, 0.04, None, "pass", "inconclusive", 2450),
+        (-0.03, 0.0, 0.01, None, "pass", "pass", None),  # exactly what is allowed
+        (None, 0.02, None, "one video", "worse", "inconclusive", None),
+        (-1.0, 0.0, 1.0, "4 videos cannot give a significant result", "pass", "inconclusive", None),
     ],
 )
-def test_a_loss_is_held_against_its_interval(low, value, high, reason, verdict, passed) -> None:
-    from strobe.analyses.comparison import Comparison
-
-    loss = Estimate(value=-value, low=high and -high, high=low and -low, n=50, reason=reason)
-    compared = [Comparison(a="new", b="old", metric="acc_pmk", n_sets=50, difference=loss)]
+def test_a_limit_judges_the_figure_or_the_interval(low, value, high, reason, these_clips, other_videos, videos) -> None:
+    gain = Estimate(value=-value, low=high and -high, high=low and -low, n=50, reason=reason)
+    compared = Comparison(a="new", b="old", metric="acc_pmk", n_sets=50, difference=gain)
+    # the other way round, it is the same loss
+    turned = replace(compared, a="old", b="new", difference=replace(gain, value=value, low=low, high=high))
     limit = Limit(kind="max_loss", measure="acc_pmk", value=1.0)
-    data = strobe.example_dataset()
-    figures = figures_of(strobe.score(data, np.zeros((len(data.frames), 2)), name="new"))
-    for fail_on, expected in zip(("shown", "figure", "doubt"), passed, strict=True):
-        (check,), _ = judge(
-            [limit], figures, [Opponent(name="old", comparisons=compared)], model="new", fail_on=fail_on
-        )
-        assert (check.verdict, check.passed) == (verdict, expected)
-        assert check.figure.value == value
-    (check,), _ = judge([limit], figures, [Opponent(name="old", comparisons=compared)], model="new", unsure="pass")
-    assert check.passed is (verdict == "cannot tell" or passed[1]), "the default fails on the figure"
-    assert (check.detectable is None) is (verdict == "cannot tell")
-    # the other way round it is a gain
-    turned = [replace(compared[0], a="old", b="new", difference=replace(loss, value=value, low=low, high=high))]
-    assert judge([limit], figures, [Opponent(name="old", comparisons=turned)], model="new")[0][0].figure.value == value
+    for one in (compared, turned):
+        old = Opponent(name="old", losses={"acc_pmk": loss_of("acc_pmk", [one], new="new")}, comparisons=[one])
+        for scope, verdict in (("these-clips", these_clips), ("other-videos", other_videos)):
+            (found,), _ = judge([limit], {}, [old], model="new", scope=scope, n_videos=50)
+            assert (found.verdict, found.figure.value) == (verdict, value)
+            assert found.passed is {"pass": True, "inconclusive": None}.get(verdict, False)
+        assert found.videos == videos
+        assert ("videos like these would decide" in found.sentence) is (videos is not None)
+
+
+def test_a_lower_limit_is_an_upper_limit_turned() -> None:
+    def verdicts(value: float, low: float, high: float) -> list[str]:
+        found = Estimate(value=value, low=low, high=high, n=40)
+        limit = Limit(kind="min", measure="acc_pmk", value=50)
+        return [check(limit, found, scope=scope, n_videos=40).verdict for scope in ("these-clips", "other-videos")]
+
+    assert verdicts(0.5, 0.4, 0.6) == ["pass", "inconclusive"]
+    assert verdicts(0.6, 0.5, 0.7) == ["pass", "pass"]
+    assert verdicts(0.4, 0.3, 0.49) == ["worse", "regression"]
+
+
+def test_a_failure_counts_more_than_an_inconclusive_rule() -> None:
+    limit, figure = Limit(kind="max", measure="drop", value=10), Estimate(value=0.1, low=0.0, high=0.2, n=9)
+    good, bad, unclear = (
+        Check(limit=limit, figure=figure, verdict=verdict, sentence="")
+        for verdict in ("pass", "regression", "inconclusive")
+    )
+    assert [outcome(some) for some in ([good], [good, unclear], [good, unclear, bad])] == [True, None, False]
+
+
+@pytest.mark.parametrize(
+    ("measure", "at", "figure", "title"),
+    [
+        ("changes_per_second", 12.0, 12.0, "changes_per_second at most 12/s"),
+        ("seconds_between_changes", 0.5, 0.5, "seconds_between_changes at most 0.5 s"),
+        ("flip_rate", 40.0, 0.4, "flip_rate at most 40 %"),
+    ],
+)
+def test_a_limit_is_in_the_unit_of_its_measure(measure: str, at: float, figure: float, title: str) -> None:
+    limit = Limit(kind="max", measure=measure, value=at)
+    found = Estimate(value=figure, low=None, high=None, n=9, reason="one video")
+    assert limit.title == title
+    assert check(limit, found).verdict == "pass"
+    assert check(limit, replace(found, value=figure * 1.001)).verdict == "worse"
 
 
 # -- the command ---------------------------------------------------------------------------------------------------
@@ -97,39 +127,46 @@ def test_gate_passes_and_fails(runs: Path, command: Any, tmp_path: Path) -> None
     code, out, _ = command("gate", runs / "worse", *rules, "-o", tmp_path)
     assert code == 1
     assert "FAILED  loss of acc_pmk at most 1 point: 50.0 [" in out
-    assert "clearly worse, a larger loss is shown" in out
+    assert " points: worse, the figure is beyond the limit\n" in out
     assert "From old/net to net: 0 sets newly held, 30 sets newly broken, of 60." in out
     assert out.rstrip().endswith("FAILED: 3 of 3 checks")
     code, out, _ = command("gate", runs / "same", *rules, "-o", tmp_path)
     assert code == 1
     assert "FAILED  loss of acc_pmk at most 1 point: 1.7 [" in out
-    assert "not shown, the figure is beyond the limit; a larger loss is neither shown nor ruled out" in out
-    assert "; detectable: a loss of 3.4 points (80 % power), equal models fail in about 27 % of cases\n" in out
+    assert "about these clips: a fact about the clips of the run" in out
     assert "passed  acc_pmk at least 50 %: 81.7 [" in out
-    assert "less is ruled out; detectable: 44.4 % or less (80 % power)\n" in out
-    code, out, _ = command("gate", runs / "same", *rules, "--fail-on", "shown", "-o", tmp_path, "--json")
-    assert code == 0
-    checks = json.loads(out)["checks"]
-    assert [one["passed"] for one in checks] == [True, True, True]
-    assert checks[0]["detectable"] > 0.05, "what must be shown must be larger"
-    assert command("gate", runs / "better", *rules, "--fail-on", "doubt", "-q")[0] == 0
+    code, out, _ = command("gate", runs / "same", *rules, "--for", "other-videos", "-o", tmp_path)
+    assert code == 3, "nothing fails, and one rule is inconclusive"
+    assert "inconclusive  loss of acc_pmk at most 1 point: 1.7 [" in out
+    assert " videos like these would decide\n" in out
+    assert out.rstrip().endswith("INCONCLUSIVE: 1 of 3 checks")
+    code, out, _ = command("gate", runs / "same", *rules, "--for", "other-videos", "-o", tmp_path, "--json")
+    written = json.loads(out)
+    assert (code, written["passed"], written["scope"]) == (3, None, "other-videos")
+    assert [one["verdict"] for one in written["checks"]] == ["inconclusive", "pass", "pass"]
+    assert written["checks"][0]["videos"] > 60
+    code, out, _ = command("gate", runs / "worse", *rules, "--for", "other-videos", "-o", tmp_path)
+    assert (code, "regression, the interval is beyond the limit" in out) == (1, True)
+    assert command("gate", runs / "better", *rules, "--for", "other-videos", "-q")[0] == 0
     assert sorted(path.name for path in (runs / "better" / "gate").iterdir()) == ["gate.json", "gate.md", "gate.xml"]
 
 
-def test_what_so_few_videos_cannot_tell_fails(runs: Path, command: Any, tmp_path: Path) -> None:
+def test_few_videos_are_inconclusive_about_others(runs: Path, command: Any, tmp_path: Path) -> None:
     words = ["gate", runs / "few-new", "--against", runs / "few-old", "--max-loss", "acc_pmk=1", "-o", tmp_path, "-q"]
     code, out, _ = command(*words)
-    assert code == 1
-    assert "cannot tell, 4 videos cannot give a significant result" in out
-    told = f"--max-loss needs at least {least_videos()} videos"
-    assert f"; {told}; the figure is beyond the limit; detectable: nothing; --unsure pass accepts it\n" in out
-    assert told.removeprefix("--max-loss") in (Path(__file__).parents[2] / "docs/ci.md").read_text(encoding="utf-8")
+    assert (code, "worse, the figure is beyond the limit" in out) == (1, True), "on these clips, it is a fact"
     turned = ["gate", runs / "few-old", "--against", runs / "few-new", *words[4:]]
-    code, out, _ = command(*turned)
-    assert code == 1  # better by its figure, and still nobody can tell
-    assert f"; {told}; the figure is within the limit; detectable: nothing; --unsure pass accepts it\n" in out
-    assert command(*words, "--unsure", "pass")[0] == 0
+    assert command(*turned)[0] == 0
+    for some in (words, turned):
+        code, out, _ = command(*some, "--for", "other-videos")
+        assert code == 3
+        assert "inconclusive, 4 videos cannot give a significant result" in out
+        assert f"; --max-loss needs at least {least_videos()} videos\n" in out
+    text = (Path(__file__).parents[2] / "docs/ci.md").read_text(encoding="utf-8")
+    assert f"at least {least_videos()} videos" in text
     assert "| ⚠️ |" in (tmp_path / "gate.md").read_text()
+    failures = ElementTree.parse(tmp_path / "gate.xml").getroot().get("failures")
+    assert failures == "1", "a CI server that reads only JUnit sees the inconclusive rule"
 
 
 def test_what_is_written(runs: Path, command: Any, tmp_path: Path) -> None:
@@ -144,7 +181,7 @@ def test_what_is_written(runs: Path, command: Any, tmp_path: Path) -> None:
     assert [case.get("name") for case in suite.iter("testcase")] == [
         "loss of acc_pmk at most 1 point", "flip_rate at most 90 %",
     ]  # fmt: skip
-    assert next(suite.iter("failure")).get("type") == "clearly worse"
+    assert next(suite.iter("failure")).get("type") == "worse"
     from strobe.analyses.gate import Gate
 
     said = read_json(tmp_path / "gate.json")
@@ -165,11 +202,9 @@ def test_what_is_written(runs: Path, command: Any, tmp_path: Path) -> None:
         (["--max", "bg-gap=5"], "unknown measure for --max 'bg-gap'; net has acc_orig, acc_pmk, drop"),
         (["--max-loss", "acc_pmk=1"], "needs a baseline; add --against RUN or --baseline MODEL"),
         (["--max-loss", "map_pmk=1", "--against", "old"], "--max-loss takes acc_orig, acc_pmk, drop"),
-        (
-            ["--max-loss", "flip_rate=1"],
-            "--max-loss takes acc_orig, acc_pmk, drop, map_orig, map_pmk, flicker; --max and --min take",
-        ),
-        (["--max-loss", "bg-gap=2"], "unknown measure for --max-loss 'bg-gap'; --max-loss takes acc_orig"),
+        (["--max-loss", "flip_rate=1", "--against", "old"], "--max-loss takes acc_orig, acc_pmk, drop"),
+        (["--max-loss", "bg-gap=2"], "unknown measure for --max-loss 'bg-gap'; --max-loss takes a measure that two"),
+        (["--max", "drop=1", "--for", "ever"], "'ever' is not one of 'these-clips', 'this-recording', 'other-videos'"),
         (["--min", "acc_pmk=5", "-m", "other"], "-m: RUNS/same has no predictions of other; its models are net"),
         (["--min", "acc_pmk=5", "--baseline", "net"], "RUNS/same has the models net; choose one with -m"),
         (["--max-loss", "acc_pmk=1", "--against", "same"], "is given twice"),
@@ -200,8 +235,8 @@ def test_gate_of_detectors_and_two_models_of_one_run(zoo: Any, command: Any, tmp
     code, out, _ = command("gate", tmp_path / "run", "-m", "bad", "--baseline", "good", *rules)
     assert code == 1
     assert "FAILED  loss of map_pmk at most 2 points" in out
-    assert "clearly worse" in out
-    assert out.count("detectable: ") == 4
+    assert " points: worse, the figure is beyond the limit\n" in out
+    assert command("gate", tmp_path / "run", "-m", "bad", "--baseline", "good", *rules, "--for", "other-videos")[0] == 1
     plan = ["--plan", "--max-loss", "map_pmk=2", "--json"]
     code, out, err = command("gate", tmp_path / "run", "-m", "bad", "--baseline", "good", *plan)
     assert code == 0, err
@@ -268,14 +303,14 @@ def dominated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "run"
 
 
-def test_a_significant_loss_beyond_the_margin_fails_by_default(dominated: Path, command: Any, tmp_path: Path) -> None:
+def test_a_loss_on_these_clips_may_be_inconclusive_about_others(dominated: Path, command: Any, tmp_path: Path) -> None:
     (found,) = strobe.compare(dominated).of("acc_orig")
     assert found.p_holm == pytest.approx(1 / 64)
     words = ["gate", dominated, "-m", "new", "--baseline", "old", "--max-loss", "acc_orig=5", "-o", tmp_path, "-q"]
     code, out, _ = command(*words)
     assert code == 1
     assert "FAILED  loss of acc_orig at most 5 points: 29.5 [0.0+, " in out
-    assert command(*words, "--fail-on", "shown")[0] == 0  # the default of before
+    assert command(*words, "--for", "other-videos")[0] == 3
     assert not strobe.gate(dominated, model="new", baseline="old", max_loss={"acc_orig": 5}).passed
 
 
@@ -326,13 +361,11 @@ def test_how_many_videos_a_margin_takes(runs: Path, command: Any) -> None:
     code, out, _ = command("gate", "--plan", "--max-loss", "acc_pmk=2", "--json")
     (plan,) = json.loads(out)
     assert code == 0
-    assert [(row["fail_on"], row["videos"]) for row in plan["rows"]] == [
-        ("shown", 2716), ("figure", 677), ("doubt", 3249),
-    ]  # fmt: skip
+    assert [(row["scope"], row["videos"]) for row in plan["rows"]] == [("these-clips", 677), ("other-videos", 2716)]
     assert all(row["false_alarms"] <= 0.05 and row["detected"] >= 0.8 for row in plan["rows"])
     _, out, _ = command("gate", "--plan", "--max-loss", "acc_pmk=2")
     assert out.startswith("loss of acc_pmk at most 2 points, 10 % of the sets change between equal models (assumed)\n")
-    assert "  figure        677              5.0 %                    91.9 %\n" in out
+    assert "  these-clips      677              5.0 %                    91.9 %\n" in out
     _, out, _ = command("gate", runs / "same", "--against", runs / "old", "--plan", "--max-loss", "acc_pmk=2", "-q")
     assert out.startswith("loss of acc_pmk at most 2 points, 1.67 % of the sets change between equal models (measured")
     assert not (runs / "same" / "gate").exists()
@@ -347,6 +380,7 @@ def test_how_many_videos_a_margin_takes(runs: Path, command: Any) -> None:
         (["--plan", "--min", "acc_pmk=50"], "--plan supports only --max-loss; remove the rule acc_pmk at least"),
         (["--plan", "--max-loss", "acc_pmk=0"], "acc_pmk=0: expected a margin from above 0 to 25 points"),
         (["--plan", "--max-loss", "map_pmk=2"], "depends on the data; give a run and a baseline"),
+        (["--plan", "--churn", "5", "--max-loss", "changes_per_second=2"], "depends on the data; give a run and a b"),
         (["--max-loss", "acc_pmk=2"], "Missing argument 'NEW'"),
         (["RUN", "--max-loss", "acc_pmk=2", "--churn", "5"], "--churn only works with --plan"),
         (["RUN", "--plan", "--max-loss", "acc_pmk=2", "--churn", "5"], "a run and its baseline determine the churn"),
@@ -390,9 +424,9 @@ def test_in_python(runs: Path) -> None:
     matplotlib.use("agg")
     found = strobe.gate(runs / "worse", against=runs / "old", max_loss={"acc_pmk": 1}, max={"drop": 90})
     assert not found.passed
-    assert [one.verdict for one in found.checks] == ["clearly worse", "holds"]
+    assert [one.verdict for one in found.checks] == ["worse", "pass"]
     assert repr(found).splitlines()[-1] == "FAILED: 1 of 2 checks"
-    assert "<td>clearly worse</td>" in found._repr_html_()
+    assert "<td>worse</td>" in found._repr_html_()
     with pytest.raises(strobe.StrobeError, match=r'max_loss=\{"acc_pmk": …\} needs a baseline; add against=RUN'):
         strobe.gate(runs / "old", max_loss={"acc_pmk": 1})
     steps = strobe.history(runs / "old", runs / "same", runs / "worse")

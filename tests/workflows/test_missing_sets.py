@@ -1,4 +1,4 @@
-"""A gate decides whatever the sets without predictions are, or cannot tell; every verb says how many are missing."""
+"""A gate decides whatever the missing sets are, or is inconclusive; every verb says how many are missing."""
 
 import csv
 import json
@@ -19,6 +19,7 @@ from strobe.studies.temporal.score import Prepared, score
 
 Called = Callable[..., str]
 MISSING = "--allow-missing"
+OTHERS = ("--for", "other-videos")
 ONE = "1 set lacks predictions: the figure over all sets is between"
 
 
@@ -69,27 +70,27 @@ def place(forty: Dataset, tmp_path: Path, called: Called) -> Path:
 
 def test_damaged_members_do_not_open_a_gate(place: Path, called: Called) -> None:
     said = called("gate", MISSING, place / "intact" / "run", "--min", "acc_pmk=80", code=1)
-    assert "57.5 [40.9, 73.0] %: clearly worse" in said
-    said = called("gate", MISSING, place / "damaged" / "run", "--min", "acc_pmk=80", code=1)
+    assert "57.5 [40.9, 73.0] %: worse, the figure is beyond the limit" in said
+    said = called("gate", MISSING, place / "damaged" / "run", "--min", "acc_pmk=80", code=3)
     assert "40 sets of 40 videos, k = 3, 17 of them with missing predictions" in said
-    assert "cannot tell, 17 sets lack predictions: the figure over all sets is between 57.5 and 100.0" in said
+    assert "inconclusive, 17 sets lack predictions: the figure over all sets is between 57.5 % and 100.0 %" in said
     written = json.loads((place / "damaged" / "run" / "gate" / "gate.json").read_text(encoding="utf-8"))
     assert written["missing_sets"] == 17
     assert [round(one["value"], 3) for one in written["checks"][0]["extremes"]] == [0.575, 1]
-    assert called("gate", MISSING, place / "damaged" / "run", "--min", "acc_pmk=80", "--unsure", "pass")
 
 
 @pytest.mark.parametrize(
     ("rule", "verdict", "code"),
     [
-        (("--min", "acc_pmk=80"), f"holds, {ONE} 97.5 and 100.0; less is ruled out", 0),
-        (("--min", "acc_pmk=90"), f"not shown, {ONE} 97.5 and 100.0; the figure is within", 0),  # worst: [86.8, 99.9]
-        (("--min", "acc_pmk=90", "--fail-on", "doubt"), f"cannot tell, {ONE} 97.5 and 100.0; predict them", 1),
-        (("--min", "acc_pmk=98"), f"cannot tell, {ONE} 97.5 and 100.0", 1),
-        (("--max", "drop=15"), f"holds, {ONE} 0.0 and 2.5; more is ruled out", 0),
-        (("--max", "drop=2"), f"cannot tell, {ONE} 0.0 and 2.5", 1),
-        (("--max", "drop=-1"), f"clearly worse, {ONE} 0.0 and 2.5; more is shown", 1),
-        (("--min", "mean_frame=50"), "cannot tell, 1 set lacks predictions, and their effect cannot be", 1),
+        (("--min", "acc_pmk=90"), f"pass, {ONE} 97.5 % and 100.0 %; the figure is within the limit", 0),
+        (("--min", "acc_pmk=80", *OTHERS), f"pass, {ONE} 97.5 % and 100.0 %; the interval is within the limit", 0),
+        (("--min", "acc_pmk=90", *OTHERS), f"inconclusive, {ONE} 97.5 % and 100.0 %; predict them", 3),  # [86.8, 99.9]
+        (("--min", "acc_pmk=98"), f"inconclusive, {ONE} 97.5 % and 100.0 %; predict them", 3),
+        (("--max", "drop=15"), f"pass, {ONE} 0.0 % and 2.5 %; the figure is within the limit", 0),
+        (("--max", "drop=2"), f"inconclusive, {ONE} 0.0 % and 2.5 %", 3),
+        (("--max", "drop=-1"), f"worse, {ONE} 0.0 % and 2.5 %; the figure is beyond the limit", 1),
+        (("--max", "drop=-15", *OTHERS), f"regression, {ONE} 0.0 % and 2.5 %; the interval is beyond the limit", 1),
+        (("--min", "mean_frame=50"), "inconclusive, 1 set lacks predictions, and their effect cannot be", 3),
     ],
 )
 def test_a_verdict_holds_whatever_the_missing_set_is(place, called, rule, verdict, code) -> None:
@@ -99,12 +100,12 @@ def test_a_verdict_holds_whatever_the_missing_set_is(place, called, rule, verdic
 def test_a_loss_is_bounded_over_what_either_lacks(place: Path, called: Called) -> None:
     rule = ("--max-loss", "acc_pmk=20")
     said = called("gate", MISSING, place / "one" / "run", "--against", place / "best" / "run", *rule)
-    assert f"holds, {ONE} 0.0 and 2.5; a larger loss is ruled out" in said
-    said = called("gate", MISSING, place / "damaged" / "run", "--against", place / "best" / "run", *rule, code=1)
-    assert "cannot tell, 17 sets lack predictions: the figure over all sets is between 0.0 and 42.5" in said
+    assert f"pass, {ONE} 0.0 % and 2.5 %; the figure is within the limit" in said
+    said = called("gate", MISSING, place / "damaged" / "run", "--against", place / "best" / "run", *rule, code=3)
+    assert "inconclusive, 17 sets lack predictions: the figure over all sets is between 0.0 % and 42.5 %" in said
     said = called("gate", MISSING, place / "best" / "run", "--against", place / "damaged" / "run", *rule)
-    assert "holds" in said  # whatever the baseline lacks, a perfect model loses nothing
-    assert "between −42.5 and 0.0" in said
+    assert "pass, 17 sets" in said  # whatever the baseline lacks, a perfect model loses nothing
+    assert "between −42.5 % and 0.0 %" in said
 
 
 def test_a_file_that_cannot_be_read_is_missing(tmp_path: Path, called: Called) -> None:
@@ -119,9 +120,9 @@ def test_a_file_that_cannot_be_read_is_missing(tmp_path: Path, called: Called) -
     (tmp_path / "net.py").write_text(model, encoding="utf-8")
     run = tmp_path / "run"
     called("eval", folder, "-m", f"py:{tmp_path}/net.py:make", "-o", run, "--no-report", code=0)
-    said = called("gate", run, "--max", "drop=10", code=1)
+    said = called("gate", run, "--max", "drop=10", code=3)
     assert "6 sets of 6 videos, k = 1, 1 of them with missing predictions" in said
-    assert f"cannot tell, {ONE} 0.0 and 16.7" in said
+    assert f"inconclusive, {ONE} 0.0 % and 16.7 %" in said
 
 
 def test_the_extremes_by_hand(forty: Dataset) -> None:

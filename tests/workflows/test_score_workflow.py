@@ -251,7 +251,7 @@ def test_without_bootstrap_no_interval_is_made_up(example: Dataset, tmp_path: Pa
 
 def compared(*runs: Path, **options: Any) -> tuple[Comparison, ...]:
     settings: dict[str, Any] = {"models": (), "options": QUICK.options, "subset": None, "progress": Silent()}
-    return compare_runs(runs, **settings | options)
+    return compare_runs(runs, **settings | options).comparisons
 
 
 def test_runs_are_compared_and_models_of_one_name_told_apart(example: Dataset, tmp_path: Path) -> None:

@@ -112,7 +112,7 @@ def test_figures_are_the_full_runs_and_a_full_run_completes_them(world: Path, ca
     assert results(run) == before
     said(["compare", str(run), "-q"])
     said(["gate", str(run), "-m", MODELS[0], "--min", "acc_pmk=0", "-q"])
-    said(["gate", str(run), "-m", MODELS[0], "--min", "flip_rate=0", "-q"], code=1)
+    said(["gate", str(run), "-m", MODELS[0], "--min", "flip_rate=0", "-q"], code=3)
     assert "nothing was measured: it needs every frame" in capsys.readouterr().out
     said(["score", str(run), "--k", "1", "-q"], code=2)
     assert "sets are undecided at k = 1; run strobe eval" in capsys.readouterr().err

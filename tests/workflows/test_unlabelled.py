@@ -90,9 +90,10 @@ def test_every_verb_reports_them(run: Path, called: Called) -> None:
 
 
 def test_they_are_no_video_a_gate_needs(run: Path, called: Called) -> None:
-    """Five videos decide nothing: the sixth, which a paired test needs, has no label."""
-    said = called("gate", run, "-m", "bad", "--baseline", "good", "--max-loss", "acc_orig=50", code=1)
-    assert "cannot tell" in said
+    """Five videos say nothing about others: the sixth, which a paired test needs, has no label."""
+    rule = ("gate", run, "-m", "bad", "--baseline", "good", "--max-loss", "acc_orig=50")
+    said = called(*rule, "--for", "other-videos", code=3)
+    assert "inconclusive, 5 videos cannot give a significant result" in said
     assert "needs at least 6 videos" in said
 
 

@@ -58,9 +58,10 @@ class Difference:
     """One measure of two models on the same clips; `change` is new − old.
 
     `n` counts the rows that both measured (frames, pairs of neighbours or sets). A change of at most `tolerance` is the
-    same. If both models were asked three times or more, `p` is the p-value of their repeats, corrected over the
-    measures. `recording` and `others` are the same change with the interval for this recording and for other videos.
-    A `saturated` measure is at its end for both models and cannot tell them apart.
+    same. If both models were asked three times or more, the figures are means of their repeats, and `p` is their
+    p-value, corrected over the measures. `recording` and `others` are the change of the first answers with the interval
+    for this recording and for other videos. A `saturated` measure is at its end for both models and cannot tell them
+    apart.
     """
 
     measure: str
@@ -149,13 +150,30 @@ def differences(
     shared = [one for one in measures if one.name in old.columns and one.name in new.columns]
     repeated = [one for one in shared if _repeats(old, one.name) is not None and _repeats(new, one.name) is not None]
     raw = [repeats_difference(new.repeats[one.name], old.repeats[one.name])[1] for one in repeated]
-    p = dict(zip((one.name for one in repeated), holm(raw), strict=True))
+    again = {
+        one.name: _Repeats(float(old.repeats[one.name].mean()), float(new.repeats[one.name].mean()), p)
+        for one, p in zip(repeated, holm(raw), strict=True)
+    }
     return tuple(
         _difference(
-            one, old.columns[one.name], new.columns[one.name], scope=scope, tolerance=tolerance, p=p.get(one.name)
+            one,
+            old.columns[one.name],
+            new.columns[one.name],
+            scope=scope,
+            tolerance=tolerance,
+            again=again.get(one.name),
         )
         for one in shared
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Repeats:
+    """The means of the repeats of two models, and the corrected p-value of their difference."""
+
+    old: float
+    new: float
+    p: float
 
 
 def _repeats(model: ModelColumns, name: str) -> Floats | None:
@@ -164,12 +182,13 @@ def _repeats(model: ModelColumns, name: str) -> Floats | None:
 
 
 def _difference(
-    measure: Measure[Any], old: Measured, new: Measured, *, scope: Scope, tolerance: Tolerance, p: float | None
+    measure: Measure[Any], old: Measured, new: Measured, *, scope: Scope, tolerance: Tolerance, again: _Repeats | None
 ) -> Difference:
     others, p_others = difference(new, old), difference_p(new, old)
     first, second = paired(old, new)
     saturated = is_saturated([first, second])
-    change = others.value
+    p = None if again is None else again.p
+    change = others.value if again is None else again.new - again.old
     if others.low is None or len(np.unique(first.video)) < least_videos():
         p_others = None
     recording = _recording(first, second) if scope == "this-recording" else None
@@ -186,8 +205,8 @@ def _difference(
     return Difference(
         measure=measure.name,
         unit=measure.unit,
-        old=first.value,
-        new=second.value,
+        old=first.value if again is None else again.old,
+        new=second.value if again is None else again.new,
         change=change,
         n=others.n,
         verdict=verdict,

@@ -106,8 +106,9 @@ _FLAGS = {"max_loss": "--max-loss", "min": "--min", "max": "--max"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One rule checked against its figure. `passed` is False for a breach, and None if the rule is inconclusive.
+    """One rule checked against its figure.
 
+    `passed` follows from the verdict: False for a breach, and None if the rule is inconclusive.
     `against` names the baseline of a loss if there are several baselines. `extremes` are the lowest and highest
     possible figure over all sets. They are given if some sets lack predictions and the figure can be bounded. `videos`
     is about how many videos would decide an inconclusive rule about other videos.
@@ -120,7 +121,7 @@ class Check:
     against: str | None = field(default=None, metadata=LEFT_OUT)
     extremes: tuple[Estimate, Estimate] | None = field(default=None, metadata=LEFT_OUT)
     videos: Count | None = field(default=None, metadata=LEFT_OUT)
-    passed: bool | None = field(init=False)
+    passed: bool | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "passed", None if self.verdict == "inconclusive" else self.verdict == "pass")

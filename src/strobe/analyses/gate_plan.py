@@ -13,6 +13,9 @@ from strobe.metrics.power import LossSpread, PairSpread, PlainSpread, fails, vid
 ENDS: dict[Scope, int] = {"these-clips": 0, "other-videos": 1}
 """What must be beyond the limit to fail: the figure, or the whole interval."""
 
+ASSUMED = ("acc_orig", "acc_pmk", "drop", "flicker", "consistency")
+"""The measures for which a set counts fully or not at all, so that their spread follows from the churn."""
+
 CHURN = 0.1
 """The assumed share of sets that change between two equally good models, if none was measured."""
 
@@ -49,23 +52,23 @@ class GatePlan:
 def plan_loss(limit: Limit, spread: LossSpread | None = None, *, n_videos: int | None = None) -> GatePlan:
     """Return the plan for a limit on a loss.
 
-    `spread` was measured on `n_videos` videos; by default a spread is assumed.
+    `spread` was measured on `n_videos` videos. Without `n_videos` it is assumed.
 
     >>> plan_loss(Limit(kind="max_loss", measure="acc_pmk", value=2.0)).videos
     677
     """
     if limit.kind != "max_loss":
         raise StrobeError(f"<<plan>> supports only <<max_loss>>; remove the rule {limit.title}")
-    if not 0 < limit.value <= 25:
+    most = " to 25 points" if limit.unit == "share" else ""
+    if limit.value <= 0 or (most and limit.value > 25):
         raise StrobeError(
-            f"<<plan>> <<max_loss={limit.measure}={limit.value:g}>>: expected a margin from above 0 to 25 points"
+            f"<<plan>> <<max_loss={limit.measure}={limit.value:g}>>: expected a margin from above 0{most}"
         )
-    is_map = limit.measure.startswith("map")
-    if spread is None and is_map:
+    if limit.measure not in ASSUMED and (n_videos is None):
         raise StrobeError(
-            f"<<plan>> <<max_loss={limit.measure}>>: the spread of mAP depends on the data; give a run and a baseline"
+            f"<<plan>> <<max_loss={limit.measure}>>: its spread depends on the data; give a run and a baseline"
         )
-    margin, measured = limit.value / 100, spread or PairSpread(churn=CHURN, size=1.0)
+    margin, measured = limit.at, spread or PairSpread(churn=CHURN, size=1.0)
     is_pair = isinstance(measured, PairSpread)
     least = least_videos() if is_pair else LEAST_VIDEOS
     rows = []

@@ -94,7 +94,8 @@ def plan_lines(plans: Sequence[GatePlan]) -> Iterator[str]:
         churn = "" if plan.churn is None else f", {100 * plan.churn:.3g} % of the sets change between equal models"
         source = "assumed" if plan.measured_on is None else f"measured on {counted(plan.measured_on, 'video')}"
         yield f"{plan.limit.title}{churn} ({source})"
-        lost = f"a loss of {2 * plan.limit.value:g} points fails"
+        unit = " points" if plan.limit.unit == "share" else number(0.0, plan.limit.unit).removeprefix("0.00")
+        lost = f"a loss of {2 * plan.limit.value:g}{unit} fails"
         rows = [["--for", "videos", "equal models fail", lost]]
         rows += [
             [row.scope, f"{row.videos:,}", f"{100 * row.false_alarms:.1f} %", f"{100 * row.detected:.1f} %"]

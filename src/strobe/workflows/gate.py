@@ -10,6 +10,7 @@ from strobe.analyses.comparison import loss_spreads
 from strobe.analyses.gate import Gate, Limit, Opponent, judge, loss_of, loss_on_clips, outcome
 from strobe.analyses.gate_plan import GatePlan, plan_loss
 from strobe.analyses.label_sample import is_planned
+from strobe.analyses.measures import measures_of
 from strobe.analyses.missing import Extremes, MissingSets, extreme_comparisons, extremes
 from strobe.analyses.model_results import (
     CLASSIFICATION,
@@ -44,7 +45,8 @@ from strobe.report.wording import counted
 from strobe.store.opening import Opened
 from strobe.store.run_folder import Run, StoredModel
 from strobe.studies.noise.score import noise_score, repeated_answers
-from strobe.studies.unlabelled.plan import no_flicker
+from strobe.studies.unlabelled.plan import FlickerPlan, no_flicker
+from strobe.studies.unlabelled.records import FlickerOptions
 from strobe.studies.variants.records import Contrast
 from strobe.studies.variants.score_contrasts import own_contrasts
 from strobe.workflows.clips import Clips, Entrant, clips_of, entrant_of, pair_on_clips
@@ -208,7 +210,10 @@ def _accuracies(
         judged=judged,
         figures=figures_of(scores[model.name]),
         missing=_missing(judged, scores[model.name], request.options),
-        opponents=[_opponent(dataset, scores[model.name], scores[name]) for name in entrants.baselines],
+        opponents=[
+            _with_declared(_opponent(dataset, scores[model.name], scores[name]), judged, model, stored, request)
+            for name, stored in entrants.baselines.items()
+        ],
         cohort=cohort,
         cautions=(*cohort.cautions(), *doubt_lines(scores)),
         contrasts=contrasts,
@@ -375,6 +380,30 @@ def _opponent(
     names = ["drop" if one.metric == "map_drop" else one.metric for one in comparisons]
     losses: dict[str, Estimate] = {name: loss_of(name, comparisons, new=new.model) for name in names}
     return Opponent(name=old.model, losses=losses, spreads=spreads, missing=missing, comparisons=comparisons)
+
+
+def _with_declared(
+    opponent: Opponent, judged: Dataset, new: StoredModel, old: StoredModel, request: GateOptions
+) -> Opponent:
+    """Add the losses in measures that need no label, such as flip_rate, if a rule limits one, on sets with labels."""
+    wanted = {limit.measure for limit in request.limits if limit.kind == "max_loss"} - set(opponent.losses)
+    declared = {one.name: one for one in measures_of("unlabelled") if one.name in wanted}
+    if not declared or new.task is not Task.CLASSIFICATION or judged.info.axis != "frame-offset":
+        return opponent
+    clips = Clips(FlickerPlan(judged, request.options, FlickerOptions()), judged, 0, request.options)
+    entrants = [entrant_of(clips, one, name=one.name) for one in (old, new)]
+    if entrants[0] is None or entrants[1] is None:
+        return opponent
+    pair = pair_on_clips(clips, entrants[0], entrants[1], scope=request.scope, with_spots=False)
+    found = [one for one in pair.differences if one.measure in declared]
+    losses = {
+        one.measure: loss_on_clips(one, scope=request.scope, grows=declared[one.measure].more_is_worse) for one in found
+    }
+    return replace(
+        opponent,
+        losses={**opponent.losses, **losses},
+        tolerances={**opponent.tolerances, **{one.measure: one.tolerance for one in found}},
+    )
 
 
 def _judged(dataset: Dataset, model: StoredModel) -> Dataset:

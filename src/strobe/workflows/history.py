@@ -88,9 +88,9 @@ def history(
             earlier |= earlier_of([model for model in mine if model.task is task])
         others = [one for one in mine if not isinstance(one, ClipScore)]
         tested |= tests_of(compare_scores(dataset, others, pairing=with_earlier))
-        pairs = [(later.model, other.model) for later, other in with_earlier([*flickers.values()]) if later in mine]
         if clips is not None and measure is not None:
-            for later, other in pairs:
+            pairs = with_earlier([one for one in mine if isinstance(one, ClipScore)])
+            for later, other in ((one.model, before.model) for one, before in pairs):
                 reason = other_machine(on_clips[other].origin, on_clips[later].origin)
                 both = (on_clips[other].columns, on_clips[later].columns)
                 (tested[later, other],) = differences(

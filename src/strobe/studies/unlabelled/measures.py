@@ -118,12 +118,12 @@ def changes_per_second(video: VideoAnswers) -> Column | Missing:
     per="pairs",
 )
 def seconds_between_changes(video: VideoAnswers) -> Median | Missing:
-    """Return the seconds from each change to the next one of the same timeline."""
+    """Return the seconds from each change to the next one of the same timeline, without a frame that is not known."""
     if video.stopped:
         return Missing(STOPPED)
     before, after = video.shared.neighbours()
     flips = (video.along[before] != video.along[after]) & video.known[before] & video.known[after]
-    at, line = after[flips], video.shared.timeline[after[flips]]
+    at, line = after[flips], (video.shared.timeline + np.cumsum(~video.known))[after[flips]]
     clock = np.append(0.0, np.cumsum(video.shared.seconds))
     when = clock[np.searchsorted(after, at, side="left") + 1]
     same = line[1:] == line[:-1]
