@@ -239,8 +239,7 @@ def handed_by_strobe(args: argparse.Namespace, dataset: Dataset) -> float:
     try:
         return _handed(args, sizes())
     finally:
-        for stream in job.streams:
-            getattr(stream, "close", lambda: None)()
+        job.close()
 
 
 def _handed(args: argparse.Namespace, sizes: Iterator[int]) -> float:
