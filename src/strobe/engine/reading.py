@@ -20,6 +20,7 @@ from strobe.core.ports import DeviceSource, FrameSource, Image, SendableSource
 from strobe.engine.decode_pool import DecodePool
 from strobe.models.cores import cores, quick_source
 from strobe.models.detectors.boxes import PlacementPreparation
+from strobe.models.exact_resize import ExactResize, SentPlan
 from strobe.models.plan import AsDecoded, ImagePlan
 from strobe.train.windows import NO_SEED, FrameDraw, draws_of, random_window, window
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 AHEAD_BYTES = 512 * 2**20
 """The memory limit for frames that are read before a step requests them."""
 
-_TOGETHER = 16
+TOGETHER = 16
 """The most frames of a task."""
 
 _TASK_BYTES = 4 << 20
@@ -45,7 +46,7 @@ class FrameMaking:
     `least_area` is the smallest share of the image that a random resized crop shows.
     """
 
-    plan: ImagePlan | PlacementPreparation | None = None
+    plan: ImagePlan | PlacementPreparation | SentPlan | None = None
     least_area: float = 0.0
 
     def of(self, image: Image, draw: FrameDraw, *, ready: bool = False) -> Image:
@@ -53,7 +54,7 @@ class FrameMaking:
         _, seed, down, right, mirrored = draw
         if isinstance(self.plan, PlacementPreparation):
             image, _ = self.plan.prepare(image)
-        elif self.plan is not None and seed != NO_SEED:
+        elif isinstance(self.plan, ImagePlan) and seed != NO_SEED:
             place = random_window(seed, image.shape[0], image.shape[1], self.least_area)
             image = self.plan.prepare_window(image, place)
         elif self.plan is not None:
@@ -94,14 +95,14 @@ class _Piece:
 
 def processes_for_training(processes: int) -> DecodePool:
     """Return so many processes that read frames for trainings."""
-    return DecodePool(None, {_PLAN: AsDecoded()}, processes=processes, chunk=_TOGETHER)
+    return DecodePool(None, {_PLAN: AsDecoded()}, processes=processes, chunk=TOGETHER)
 
 
 class FrameStream:
     """Frames by draw, read ahead of their use. Only one thread may call it.
 
     Place n is row `rows[n]` of the source, and takes `n_bytes[n]` prepared. `ready` (per row) marks frames that are
-    model inputs already. Without a `pool` of processes, threads read.
+    model inputs already. Without a `pool` of processes, threads read. A task has at most `together` frames.
     """
 
     streams = True
@@ -117,13 +118,14 @@ class FrameStream:
         ready: Bools | None = None,
         pool: DecodePool | None = None,
         workers: int | None = None,
+        together: int = TOGETHER,
         most_bytes: int = AHEAD_BYTES,
     ) -> None:
         self._on_device = source if isinstance(source, DeviceSource) else None
         self._pool = pool if isinstance(source, SendableSource) else None
         self._source = source if self._on_device or self._pool else quick_source(source)
         self._making, self._rows, self._n_bytes, self._ready = making, rows, n_bytes, ready
-        self._device, self._most_bytes = device, most_bytes
+        self._device, self._together, self._most_bytes = device, together, most_bytes
         self._workers = self._on_device.threads if self._on_device else workers or cores()
         self._threads = ThreadPoolExecutor(self._workers, thread_name_prefix="read")
         # Without this, the interpreter would read all expected frames before it ends.
@@ -138,7 +140,7 @@ class FrameStream:
     def at_once(self) -> int:
         """A number of frames that keeps all workers busy, for passes over all frames."""
         largest = int(self._n_bytes.max(initial=1))
-        wanted = self._workers * (4 if self._on_device else 1) * _TOGETHER
+        wanted = self._workers * (4 if self._on_device else 1) * TOGETHER
         return max(1, min(wanted, self._most_bytes // (8 * largest)))
 
     def expect(self, *steps: tuple[Ints, Ints | None]) -> None:
@@ -193,7 +195,7 @@ class FrameStream:
             draws = sorted(draws, key=lambda draw: int(self._rows[draw[0]]))
             step = -(-len(draws) // self._workers)
         else:
-            step = min(_TOGETHER, -(-len(draws) // (2 * self._workers)))
+            step = min(self._together, -(-len(draws) // (2 * self._workers)))
         part: list[FrameDraw] = []
         for draw in draws:
             if part and (len(part) >= step or (self._size([*part, draw]) > _TASK_BYTES and self._on_device is None)):
@@ -209,16 +211,25 @@ class FrameStream:
     # -- on the threads --------------------------------------------------------------------------------------------
 
     def _read(self, draws: list[FrameDraw]) -> "list[Tensor]":
-        if self._on_device is None:
-            return self._sent(self._images(draws))
-        return self._decoded_there(self._on_device, draws)
+        if self._on_device is not None:
+            return self._decoded_there(self._on_device, draws)
+        plan = self._making.plan
+        if self._pool is None or self._resizer is None or not isinstance(plan, ImagePlan):
+            return self._sent(self._images(draws, self._making))
+        import torch
+
+        plain = [(place, seed, 0, 0, 0) for place, seed, *_ in draws]
+        images = self._images(plain, FrameMaking(SentPlan(plan, on_device=True)))
+        with torch.cuda.stream(self._copying):
+            frames = self._resizer(images).permute(0, 2, 3, 1)
+            return [_window_there(frame, draw) for frame, draw in zip(frames, draws, strict=True)]
 
     def _asked(self, draw: FrameDraw) -> tuple[int, FrameDraw, bool]:
         row = int(self._rows[draw[0]])
         return row, draw, self._ready is not None and bool(self._ready[row])
 
-    def _images(self, draws: list[FrameDraw]) -> list[Image]:
-        drawn = _Drawn(self._source, self._making, {n: self._asked(draw) for n, draw in enumerate(draws)})
+    def _images(self, draws: list[FrameDraw], making: FrameMaking) -> list[Image]:
+        drawn = _Drawn(self._source, making, {n: self._asked(draw) for n, draw in enumerate(draws)})
         if self._pool is None:
             return [drawn.read(n) for n in range(len(draws))]
         images = []
@@ -273,19 +284,17 @@ class FrameStream:
         """Return frames (N, height, width, 3) prepared on the device, or None if only the CPU can do it exactly."""
         if self._making.plan is None:
             return frames
-        if self._making.least_area or self._resizer is None:
+        if self._resizer is None:
             return None
         made = self._resizer.on_device(frames)
         return None if made is None else made.permute(0, 2, 3, 1)
 
     @cached_property
-    def _resizer(self) -> Any | None:
-        from strobe.models.exact_resize import ExactResize
-
-        plan = self._making.plan
-        return (
-            ExactResize(plan, device=self._device) if isinstance(plan, ImagePlan) and plan.channels == "rgb" else None
-        )
+    def _resizer(self) -> ExactResize | None:
+        """Return what resizes whole frames on a GPU, with the pixels of the plan."""
+        plan, on_gpu = self._making.plan, self._device.startswith("cuda")
+        able = on_gpu and not self._making.least_area
+        return ExactResize(plan, device=self._device) if isinstance(plan, ImagePlan) and able else None
 
     @cached_property
     def _copying(self) -> Any:

@@ -38,6 +38,10 @@ if TYPE_CHECKING:
     from strobe.train.streaming import StreamedPixels
 
 
+_TASK_BYTES = 12 << 20
+"""The most bytes of the whole frames that are read in one task."""
+
+
 def load_options(options: TrainOptions, progress: Progress) -> LoadOptions:
     """Return the options for loading the model."""
     return LoadOptions(
@@ -246,15 +250,26 @@ class TrainingJob:
         If they are large, a `few` may wait in the GPU's memory.
         """
         from strobe.engine.loading import faster_frames_on, reading_processes
-        from strobe.engine.reading import FrameStream, processes_for_training
+        from strobe.engine.reading import TOGETHER, FrameStream, processes_for_training
 
-        source, workers = material.source, max(1, cores() // self.processes.count)
+        frames, source, workers = material.dataset.frames, material.source, max(1, cores() // self.processes.count)
         if self.device != "cpu":
             source = faster_frames_on(self.device, source, material.dataset, self.say, few=few)
             if not self.pools and (processes := reading_processes(source, workers, workers)):
                 self.pools.append(processes_for_training(processes))
         pool = self.pools[0] if self.pools else None
-        stream = FrameStream(source, making, rows, n_bytes, device=self.device, ready=ready, pool=pool, workers=workers)
+        largest = 3 * int((frames.height.astype(np.int64) * frames.width).max(initial=0))
+        stream = FrameStream(
+            source,
+            making,
+            rows,
+            n_bytes,
+            device=self.device,
+            ready=ready,
+            pool=pool,
+            workers=workers,
+            together=max(1, min(TOGETHER, _TASK_BYTES // max(1, largest))),
+        )
         self.streams.append(stream)
         return stream
 
