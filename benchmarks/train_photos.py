@@ -168,7 +168,7 @@ def loop(args: argparse.Namespace, batches: Iterable[tuple[Any, Any]]) -> float:
     if cuda:
         torch.cuda.synchronize()
         times[-1] = time.perf_counter()
-    return round(args.batch * (len(times) - 1 - args.warm) / (times[-1] - times[args.warm]), 1)
+    return float(round(args.batch * (len(times) - 1 - args.warm) / (times[-1] - times[args.warm]), 1))
 
 
 def bare(args: argparse.Namespace) -> float:
@@ -239,8 +239,7 @@ def handed_by_strobe(args: argparse.Namespace, dataset: Dataset) -> float:
     try:
         return _handed(args, sizes())
     finally:
-        for stream in job.streams:
-            getattr(stream, "close", lambda: None)()
+        job.close()
 
 
 def _handed(args: argparse.Namespace, sizes: Iterator[int]) -> float:
@@ -250,7 +249,7 @@ def _handed(args: argparse.Namespace, sizes: Iterator[int]) -> float:
         counts.append(size)
         if len(times) > args.steps:
             break
-    return round(sum(counts[args.warm + 1 :]) / (times[-1] - times[args.warm]), 1)
+    return float(round(sum(counts[args.warm + 1 :]) / (times[-1] - times[args.warm]), 1))
 
 
 def alternating(args: argparse.Namespace, dataset: Dataset) -> dict[str, Any]:

@@ -71,13 +71,14 @@ def make_data(work: Path, size: Any, cores: int, talk: Talk) -> None:
         plan, rows = plan_of(size.world.size), np.unique(data.sets.frame)
         frames = ArraySource(np.load(path / "frames.npy", mmap_mode="r"))
         prepared(
-            data, rows, partial(_prepare, plan, frames), size_hw=plan.size_hw, facts=plan.to_json(),
-            folder=Path(os.environ["STROBE_CACHE"]) / "frames", most_bytes=16 * 10**9, progress=Silent(),
+            data, rows, partial(_prepare, plan, frames, rows), size_hw=plan.size_hw, facts=plan.to_json(),
+            folder=Path(os.environ["STROBE_CACHE"]) / "frames", most_bytes=16 * 10**9,
         )  # fmt: skip
 
 
-def _prepare(plan: ImagePlan, frames: ArraySource, row: int) -> Any:
-    return plan.prepare(frames.read(row))
+def _prepare(plan: ImagePlan, frames: ArraySource, rows: Any, table: NDArray[Any]) -> None:
+    for place, row in enumerate(rows):
+        table[place] = plan.prepare(frames.read(row))
 
 
 def first_wrong_of(dataset: Dataset, label: NDArray[np.int64]) -> NDArray[np.int32]:

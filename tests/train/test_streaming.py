@@ -1,6 +1,5 @@
 """Frames read during a training: the same bits as stored frames, bounded memory, and nothing laid out whole."""
 
-import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from strobe.train.pixels import StoredFrames, frame_starts
 from strobe.train.probe import StoredFeatures
 from strobe.train.recipe import Recipe, find
 from strobe.train.split import _parts, split_by_source
-from strobe.train.streaming import FrameStream, StreamedPixels, parts_ahead
+from strobe.train.streaming import StreamedPixels, parts_ahead
 from strobe.train.windows import random_window
 from strobe.workflows.options import TrainOptions
 from strobe.workflows.train import train
@@ -138,49 +137,34 @@ def test_the_spread_in_parts_is_the_spread(monkeypatch: pytest.MonkeyPatch) -> N
     assert float(deviation[2]) == 1
 
 
-# -- the stream --------------------------------------------------------------------------------------------------
+def test_a_wrong_frame_ends_the_training_in_one_line(material: Material, tmp_path: Path) -> None:
+    class Damaged:
+        def read(self, row: int) -> Any:
+            raise StrobeError(f"frame {row} is damaged")
 
+        def read_encoded(self, row: int) -> None:
+            return None
 
-def test_no_more_than_the_limit_is_read_ahead_and_old_frames_are_freed() -> None:
-    read: list[int] = []
-    gate = threading.Event()
-
-    def one(place: int, seed: int) -> Any:
-        gate.wait()
-        read.append(place)
-        return np.full((2, 2, 3), place, dtype=np.uint8)
-
-    stream = FrameStream(one, lambda _: 12, most_bytes=5 * 12)
-    stream.expect((np.array([0, 1, 1]), None), (np.array([2, 3, 4, 5, 6]), None))
-    assert len(stream._expected) == 5, "the others do not fit"
-    gate.set()
-    assert [int(image[0, 0, 0]) for image in stream.images(np.array([1, 0, 1]))] == [1, 0, 1]
-    stream.expect((np.array([2, 3, 4, 5, 6]), None), (np.array([7]), None))
-    assert {place for place, _ in stream._expected} == {2, 3, 4, 5, 6}
-    images = stream.images(np.array([6, 2, 9]))
-    assert [int(image[0, 0, 0]) for image in images] == [6, 2, 9]
-    assert read.count(2) == read.count(6) == read.count(9) == 1, "each frame is read once"
-    assert stream._held == 60
-    stream.expect()
-    assert not stream._expected
-    assert stream._held == 0
-
-
-def test_a_frame_that_cannot_be_read_raises_when_it_is_taken() -> None:
-    def one(place: int, seed: int) -> Any:
-        raise StrobeError(f"frame {place} is damaged")
-
-    stream = FrameStream(one, lambda _: 1)
-    stream.expect((np.array([3]), None))
-    with pytest.raises(StrobeError, match="frame 3 is damaged"):
-        stream.images(np.array([3]))
+    broken = Material(dataset=material.dataset, source=Damaged())
+    with pytest.raises(StrobeError, match=r"frame \d+ is damaged"):
+        train(quick("finetune"), broken, NET, tmp_path / "run", STREAMED, Silent())
 
 
 def test_parts_cover_all_places_in_order() -> None:
-    frames = StreamedPixels(FrameStream(lambda place, _: np.full((1, 1, 3), place, np.uint8), lambda _: 3), 7, (1, 1),
-                            device="cpu")  # fmt: skip
+    class Numbers:
+        streams = True
+
+        def expect(self, *steps: Any) -> None:
+            self.expected = [places.tolist() for places, _ in steps]
+
+        def images(self, places: Any, crops: Any = None) -> list[torch.Tensor]:
+            return [torch.full((1, 1, 3), place, dtype=torch.uint8) for place in places.tolist()]
+
+    reader = Numbers()
+    frames = StreamedPixels(reader, 7, (1, 1), device="cpu")
     parts = [(start, frames.take(part)[:, 0, 0, 0].tolist()) for start, part in parts_ahead(frames, np.arange(7), 3)]
     assert parts == [(0, [0, 1, 2]), (3, [3, 4, 5]), (6, [6])]
+    assert reader.expected[0] == [6]
 
 
 def test_stored_frames_keep_their_sizes() -> None:
@@ -188,8 +172,10 @@ def test_stored_frames_keep_their_sizes() -> None:
     sizes = np.array([image.shape[:2] for image in images])
     table = np.concatenate([image.reshape(-1) for image in images])
     assert frame_starts(sizes)[-1] == len(table)
-    for place, image in zip([2, 0], StoredFrames(table, sizes).images(np.array([2, 0])), strict=True):
-        assert (image == images[place]).all()
+    crops = np.array([[0, 0, 0], [0, 0, 1]])
+    stored = StoredFrames(table, sizes, device="cpu").images(np.array([2, 0]), crops)
+    assert (stored[0].numpy() == images[2]).all()
+    assert (stored[1].numpy() == images[0][:, ::-1]).all()
 
 
 # -- resized crops -----------------------------------------------------------------------------------------------

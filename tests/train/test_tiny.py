@@ -285,11 +285,12 @@ def test_boxes_are_mirrored_with_their_frame() -> None:
     picture[1:9, 2:20] = 255
     sizes = np.array([[10, 20]])
     trainer = BoxTrainer(
-        torch.nn.Linear(1, 1), _recipe(), sets, StoredFrames(picture.reshape(-1), sizes), Truth(dataset, sizes),
+        torch.nn.Linear(1, 1), _recipe(), sets, StoredFrames(picture.reshape(-1), sizes, device="cpu"),
+        Truth(dataset, sizes),
         first_label=1, device="cpu", seed=0, processes=Processes(),
     )  # fmt: skip
     for mirrored in (False, True):
-        (image,), (target,) = trainer._sample(np.array([0]), np.array([mirrored]))
+        (image,), (target,) = trainer._sample(np.array([0]), np.array([[0, 0, int(mirrored)]]))
         assert image.shape == (3, 10, 20)
         assert target["labels"].tolist() == [4], "a crowd is no object"
         x0, y0, x1, y1 = (int(one) for one in target["boxes"][0])

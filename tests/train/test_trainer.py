@@ -89,14 +89,14 @@ def test_crops_on_a_device_are_those_of_the_host() -> None:
 def test_frames_are_prepared_once_and_the_oldest_go(material: Material, tmp_path: Path) -> None:
     rows, read = np.arange(4), []
 
-    def one(row: int) -> Any:
-        read.append(row)
-        return material.source.read(row)
+    def fill(table: Any) -> None:
+        for place, row in enumerate(rows.tolist()):
+            read.append(row)
+            table[place] = material.source.read(row)
 
     def ready(facts: dict[str, int], most: int) -> Any:
         return prepared(
-            material.dataset, rows, one, size_hw=(32, 32), facts=facts, folder=tmp_path / "c", most_bytes=most,
-            progress=Silent(),
+            material.dataset, rows, fill, size_hw=(32, 32), facts=facts, folder=tmp_path / "c", most_bytes=most,
         )  # fmt: skip
 
     size = 4 * 32 * 32 * 3

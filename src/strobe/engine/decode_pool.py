@@ -72,7 +72,9 @@ def can_start_workers() -> bool:
 class DecodePool:
     """Up to `processes` workers, each started when it is first needed. The same number of threads use the pool."""
 
-    def __init__(self, source: SendableSource, plans: Mapping[str, Preparation], *, processes: int, chunk: int) -> None:
+    def __init__(
+        self, source: SendableSource | None, plans: Mapping[str, Preparation], *, processes: int, chunk: int
+    ) -> None:
         self._source, self._chunk = source, chunk
         self._plans = list(dict.fromkeys(plans.values()))  # models that need the same prepared pixels share them
         self._place = {name: self._plans.index(plan) for name, plan in plans.items()}
@@ -83,11 +85,16 @@ class DecodePool:
         self._guard, self._closed = threading.Lock(), False
 
     def read(
-        self, rows: Sequence[int], wanted: Sequence[Sequence[str]], as_input: frozenset[int] = frozenset()
+        self,
+        rows: Sequence[int],
+        wanted: Sequence[Sequence[str]],
+        as_input: frozenset[int] = frozenset(),
+        *,
+        source: SendableSource | None = None,
     ) -> list[_Answer]:
         """Return the prepared pixels of each row in order, one array for each model that requests the row.
 
-        Rows in `as_input` are already model inputs and are prepared as such.
+        Rows in `as_input` are already model inputs and are prepared as such. `source` replaces the pool's own source.
 
         A worker that dies is replaced once. Raise StrobeError if the replacement dies on the same frames.
         """
@@ -96,7 +103,7 @@ class DecodePool:
             for row, names in zip(rows, wanted, strict=True)
         ]
         parts = [asked[start : start + self._chunk] for start in range(0, len(asked), self._chunk)]
-        return [answer for part in parts for answer in self._read_chunk(part)]
+        return [answer for part in parts for answer in self._read_chunk(part, source or self._source)]
 
     def close(self) -> None:
         """End the workers at once. Threads that wait for a worker get a CancelledError."""
@@ -111,8 +118,10 @@ class DecodePool:
                 worker.let_go()
             self._started.clear()
 
-    def _read_chunk(self, asked: list[_Asked]) -> list[_Answer]:
-        source, status = self._source.only([row for row, _, _ in asked]), ""
+    def _read_chunk(self, asked: list[_Asked], whole: SendableSource | None) -> list[_Answer]:
+        if whole is None:
+            raise StrobeError("a pool of decoding processes needs a source of frames")
+        source, status = whole.only([row for row, _, _ in asked]), ""
         worker = self._idle.get()
         try:
             for _ in range(2):  # retry once in a new worker, because the first may have died for an unrelated reason

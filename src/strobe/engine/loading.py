@@ -219,10 +219,11 @@ def inputs_of(dataset: Dataset, crops: Crops | None = None) -> list[int]:
 class FasterFrames:
     """A way to read frames faster than from the source of a dataset, with the same pixels.
 
-    `open(source, dataset, models, progress)` returns the faster source, or the source itself if it cannot help.
+    `open(source, dataset, device, few, progress)` returns the faster source, or the source itself if it cannot help.
+    All models run on this device. If it should keep `few` frames in memory, they are large and slowly used.
     """
 
-    open: Callable[[FrameSource, Dataset, Iterable[Model], Progress], FrameSource]
+    open: Callable[[FrameSource, Dataset, str, bool, Progress], FrameSource]
 
 
 FASTER_FRAMES = Registry("frames", FasterFrames, "source of frames", {}, closed=True)
@@ -230,9 +231,17 @@ FASTER_FRAMES = Registry("frames", FasterFrames, "source of frames", {}, closed=
 
 
 def faster_frames(source: FrameSource, dataset: Dataset, models: Iterable[Model], say: Progress) -> FrameSource:
-    """Return the fastest source of the same frames."""
+    """Return the fastest source of the same frames for these models."""
+    given = list(models)
+    devices = {model.device for model in given}
+    few = any(Task(model.spec.task) is Task.DETECTION for model in given)
+    return faster_frames_on(devices.pop(), source, dataset, say, few=few) if len(devices) == 1 else source
+
+
+def faster_frames_on(device: str, source: FrameSource, dataset: Dataset, say: Progress, *, few: bool) -> FrameSource:
+    """Return the fastest source of the same frames for this device (see FasterFrames)."""
     for name in FASTER_FRAMES:
-        source = FASTER_FRAMES[name].open(source, dataset, models, say)
+        source = FASTER_FRAMES[name].open(source, dataset, device, few, say)
     return source
 
 
@@ -264,11 +273,13 @@ def decode_processes(
 
     Processes pay off if the models leave many cores free.
     """
-    wanted = options.workers or n_cores
-    if isinstance(source, DeviceSource):
-        return 0
     free = all(model.device != "cpu" and model.preparation is not None for model in models.values())
-    if not (free and isinstance(source, SendableSource) and n_cores >= 4 and wanted > 1):
+    return reading_processes(source, options.workers or n_cores, n_cores) if free else 0
+
+
+def reading_processes(source: FrameSource, wanted: int, n_cores: int) -> int:
+    """Return how many of the wanted processes can read this source, if a GPU leaves the cores free."""
+    if isinstance(source, DeviceSource) or not isinstance(source, SendableSource) or n_cores < 4 or wanted < 2:
         return 0
     from strobe.engine.decode_pool import can_start_workers
 

@@ -11,11 +11,10 @@ from strobe.core.arrays import Ints
 from strobe.core.dataset import Dataset
 from strobe.train.draws import Schedule
 from strobe.train.optimising import Optimisation, parts_of
-from strobe.train.pixels import StoredFrames, to_device
 from strobe.train.processes import Processes
 from strobe.train.recipe import Recipe
 from strobe.train.sets import TrainingSets
-from strobe.train.streaming import FrameStream, read_ahead
+from strobe.train.streaming import FrameReader, read_ahead
 
 
 class Truth:
@@ -53,7 +52,7 @@ class BoxTrainer(Optimisation):
         module: Any,
         recipe: Recipe,
         sets: TrainingSets,
-        frames: StoredFrames | FrameStream,
+        frames: FrameReader,
         truth: Truth,
         *,
         first_label: int,
@@ -74,21 +73,21 @@ class BoxTrainer(Optimisation):
         total = torch.zeros((), device=self.device)
         for part in parts_of(len(own.rows), self.recipe.accumulate):
             some = own.part(part)
-            images, targets = self._sample(some.rows, some.crops[:, 2] > 0)
+            images, targets = self._sample(some.rows, some.crops)
             loss = sum(self.module(images, targets).values()) * len(images) / batch_size
             loss.backward()
             total += loss.detach()
         return total
 
-    def _sample(self, rows: Ints, mirrored: NDArray[np.bool_]) -> tuple[list[Tensor], list[dict[str, Tensor]]]:
+    def _sample(self, rows: Ints, crops: Ints) -> tuple[list[Tensor], list[dict[str, Tensor]]]:
         images, targets = [], []
-        taken = self._frames.images(self._sets.pixel[rows])
-        for image, row, turned in zip(taken, rows, mirrored, strict=True):
+        taken = self._frames.images(self._sets.pixel[rows], crops)
+        for image, row, mirrored in zip(taken, rows, crops[:, 2] > 0, strict=True):
             corners, label = self._truth.of(int(self._sets.frame[row]))
-            picture, width = to_device(np.array(image), self.device).permute(2, 0, 1).float() / 255, image.shape[1]
-            if turned:
-                picture, corners = picture.flip(2), corners[:, [2, 1, 0, 3]] * [-1, 1, -1, 1] + [width, 0, width, 0]
-            images.append(picture.contiguous())
+            width = image.shape[1]
+            if mirrored:
+                corners = corners[:, [2, 1, 0, 3]] * [-1, 1, -1, 1] + [width, 0, width, 0]
+            images.append((image.permute(2, 0, 1).float() / 255).contiguous())
             boxes = torch.from_numpy(corners.astype(np.float32)).to(self.device)
             labels = torch.from_numpy(label.astype(np.int64) + self._first_label).to(self.device)
             targets.append({"boxes": boxes, "labels": labels})

@@ -17,7 +17,7 @@ from strobe.core.errors import expect
 from strobe.core.records import Box
 from strobe.train.optimising import Optimisation
 from strobe.train.recipe import Recipe
-from strobe.train.streaming import StreamedPixels
+from strobe.train.streaming import AHEAD, StreamedPixels
 
 BACKGROUND, IGNORED = -1, -2
 _REACH = 1.5
@@ -142,11 +142,11 @@ class GridTrainer(Optimisation):
 
     def backward(self, number: int) -> Tensor:
         """Compute gradients, and return the loss of the step."""
-        while self._next <= number + 1:  # a resumed training repeats the same draws
-            self._recent = (*self._recent[-1:], next(self._draws))
+        while self._next <= number + AHEAD:  # a resumed training repeats the same draws
+            self._recent = (*self._recent[-AHEAD:], next(self._draws))
             self._next += 1
-        draw, later = self._recent
-        self.samples.expect(draw.rows, later.rows)
+        draw = self._recent[0]
+        self.samples.expect(*(one.rows for one in self._recent))
         batch = _batch(self.module, self.samples.of_rows(draw.rows), draw)
         loss = _loss(self.module, *(one.to(self.device) for one in batch))
         loss.backward()

@@ -10,6 +10,9 @@ from strobe.core.arrays import Ints
 from strobe.train.recipe import Recipe
 from strobe.train.sets import TrainingSets
 
+_KEPT = 16
+"""The number of batches that are kept, because frames are read several steps ahead."""
+
 
 class Purpose(IntEnum):
     """The purposes of random draws. Each has an independent random stream."""
@@ -77,6 +80,7 @@ class Schedule:
         self._reach = np.array([round(recipe.crop * side) for side in side_hw])
         self._lengths = sets.lengths
         self._epoch, self._order = -1, np.zeros(0, dtype=np.int64)
+        self._drawn: dict[int, BatchDraw] = {}
 
     def epoch(self, step: int) -> int:
         """Return a step's epoch, from 0."""
@@ -84,6 +88,13 @@ class Schedule:
 
     def draw(self, step: int) -> BatchDraw:
         """Return the step's batch."""
+        if step not in self._drawn:
+            self._drawn[step] = self._draw(step)
+            while len(self._drawn) > _KEPT:
+                del self._drawn[next(iter(self._drawn))]
+        return self._drawn[step]
+
+    def _draw(self, step: int) -> BatchDraw:
         epoch, within = divmod(step, self.steps_per_epoch)
         if epoch != self._epoch:
             self._epoch, self._order = epoch, generator(self._seed, Purpose.ORDER, epoch).permutation(self.units)

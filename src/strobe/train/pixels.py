@@ -3,8 +3,7 @@
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,49 +17,27 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, expect
 from strobe.core.files import replacing
 from strobe.core.locks import locked
-from strobe.core.ports import Image, Progress
 from strobe.core.readers import read_array
-
-_TOGETHER = 64
-"""The number of frames prepared between two progress updates."""
-
-SEED = 3
-"""The column of crops with the seed of a random resized crop, if there is one."""
+from strobe.train.windows import SEED, window
 
 
 def prepared(
     dataset: Dataset,
     rows: Ints,
-    read: Callable[[int], Image],
+    fill: Callable[[NDArray[Any]], None],
     *,
     size_hw: tuple[int, int],
     facts: Mapping[str, Any],
     folder: Path,
     most_bytes: int,
-    progress: Progress,
 ) -> NDArray[np.uint8]:
-    """Return the frames `rows`, prepared by `read`, (N, H, W, 3), memory-mapped from a file in `folder`.
+    """Return the frames `rows`, which `fill` prepares, (N, H, W, 3), memory-mapped from a file in `folder`.
 
-    `facts` contains everything that affects the output of `read`. The file is made once for a dataset's frames and
-    these facts.
+    `facts` contains everything that affects the prepared pixels. The file is made once for a dataset's frames and these
+    facts.
     """
-
-    def fill(table: NDArray[Any]) -> None:
-        def one(place: int) -> None:
-            table[place] = read(int(rows[place]))
-
-        _on_all_cores(one, len(rows), progress)
-
     names = [dataset.frames_digest(), dict(facts), hashlib.sha256(rows.tobytes()).hexdigest()]
     return kept_table(folder, names, (len(rows), *size_hw, 3), np.uint8, fill, most_bytes=most_bytes)
-
-
-def _on_all_cores(work: Callable[[int], None], count: int, progress: Progress) -> None:
-    with progress.task("frames prepared", count) as advance, ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        for start in range(0, count, _TOGETHER):
-            part = range(start, min(count, start + _TOGETHER))
-            list(pool.map(work, part))
-            advance(len(part))
 
 
 class StoredFrames:
@@ -68,8 +45,8 @@ class StoredFrames:
 
     streams = False
 
-    def __init__(self, table: NDArray[np.uint8], sizes_hw: Ints) -> None:
-        self._table, self._sizes_hw = table, sizes_hw
+    def __init__(self, table: NDArray[np.uint8], sizes_hw: Ints, *, device: str) -> None:
+        self._table, self._sizes_hw, self._device = table, sizes_hw, device
         self._start = frame_starts(sizes_hw)
 
     @classmethod
@@ -77,35 +54,32 @@ class StoredFrames:
         cls,
         dataset: Dataset,
         rows: Ints,
-        read: Callable[[int], Image],
+        fill: Callable[[NDArray[Any]], None],
         sizes_hw: Ints,
         *,
+        device: str,
         folder: Path,
         most_bytes: int,
-        progress: Progress,
     ) -> "StoredFrames":
-        """Store the frames `rows`, which have these sizes (N, 2), in a file in `folder`, once for all trainings."""
-        start = frame_starts(sizes_hw)
+        """Store the frames `rows`, which have these sizes (N, 2), in a file in `folder`, once for all trainings.
 
-        def fill(table: NDArray[Any]) -> None:
-            def one(place: int) -> None:
-                table[start[place] : start[place + 1]] = read(int(rows[place])).reshape(-1)
-
-            _on_all_cores(one, len(rows), progress)
-
+        `fill` writes them to the table of all their bytes.
+        """
         names = [dataset.frames_digest(), "own size", hashlib.sha256(rows.tobytes()).hexdigest()]
-        table = kept_table(folder, names, (int(start[-1]),), np.uint8, fill, most_bytes=most_bytes)
-        return cls(table, sizes_hw)
+        shape = (int(frame_starts(sizes_hw)[-1]),)
+        return cls(kept_table(folder, names, shape, np.uint8, fill, most_bytes=most_bytes), sizes_hw, device=device)
 
     def expect(self, *steps: tuple[Ints, Ints | None]) -> None:
         """Do nothing, because all frames are there."""
 
-    def images(self, places: Ints) -> list[Image]:
-        """Return these frames."""
-        return [
-            self._table[self._start[place] : self._start[place + 1]].reshape(*self._sizes_hw[place], 3)
-            for place in places.tolist()
-        ]
+    def images(self, places: Ints, crops: Ints | None = None) -> list[Tensor]:
+        """Return these frames (height, width, 3) on the device. Of `crops`, only the mirroring is applied."""
+        mirrored = [False] * len(places) if crops is None else (crops[:, 2] > 0).tolist()
+        images = []
+        for place, turned in zip(places.tolist(), mirrored, strict=True):
+            image = self._table[self._start[place] : self._start[place + 1]].reshape(*self._sizes_hw[place], 3)
+            images.append(to_device(np.array(image[:, ::-1] if turned else image, order="C"), self._device))
+        return images
 
 
 def frame_starts(sizes_hw: Ints) -> Ints:
@@ -204,15 +178,10 @@ class Pixels:
     def _host(self, rows: Ints, crops: Ints | None) -> NDArray[np.uint8]:
         if crops is None:
             return self._table[rows]
-        return cropped((self._table[row] for row in rows.tolist()), crops, self.side_hw)
-
-
-def cropped(images: Iterable[Image], crops: Ints, side_hw: tuple[int, int]) -> NDArray[np.uint8]:
-    """Return the shifted and mirrored windows of images of one size, (N, H, W, 3)."""
-    out = np.empty((len(crops), *side_hw, 3), dtype=np.uint8)
-    for place, (image, (down, right, mirrored)) in enumerate(zip(images, crops[:, :SEED].tolist(), strict=True)):
-        _shifted(image, out[place][:, ::-1] if mirrored else out[place], down, right)
-    return out
+        out = np.empty((len(crops), *self.side_hw, 3), dtype=np.uint8)
+        for place, (row, (down, right, mirrored)) in enumerate(zip(rows, crops[:, :SEED].tolist(), strict=True)):
+            out[place] = window(self._table[row], down, right, mirrored=bool(mirrored))
+        return out
 
 
 def to_device(pixels: NDArray[np.uint8], device: str) -> Tensor:
@@ -230,23 +199,6 @@ def _gathered(table: Tensor, windows: Sequence[Tensor], told: Tensor) -> Tensor:
     """Return the windows (N, H, W, 3) of frames of a table on its device."""
     y, x = windows[0][told[1]], windows[1][told[2]]
     return table[told[0][:, None, None], y[:, :, None], x[:, None, :]]
-
-
-def _shifted(image: NDArray[np.uint8], out: NDArray[np.uint8], down: int, right: int) -> None:
-    """Write the image's shifted window into `out`. Blocks are copied, and lines beyond an edge are reflected."""
-    height, width = image.shape[:2]
-    top, end = max(0, -down), height - max(0, down)
-    left, stop = max(0, -right), width - max(0, right)
-    lines = image[top + down : end + down]
-    out[top:end, left:stop] = lines[:, left + right : stop + right]
-    if right < 0:
-        out[top:end, :left] = lines[:, 1 : left + 1][:, ::-1]
-    elif right > 0:
-        out[top:end, stop:] = lines[:, width - 1 - right : width - 1][:, ::-1]
-    if down < 0:
-        out[:top] = out[top + 1 : 2 * top + 1][::-1]
-    elif down > 0:
-        out[end:] = out[end - 1 - down : end - 1][::-1]
 
 
 def _on(table: NDArray[np.uint8], device: str) -> Tensor:

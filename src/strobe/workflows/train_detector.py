@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from strobe.analyses.model_results import DetectionScore
 from strobe.core.answers import BoxAnswers
@@ -32,13 +33,13 @@ from strobe.workflows.train_card import About, began, finish, noted, trained_on
 from strobe.workflows.train_job import Material, Trained, TrainingJob, in_training, load_options, places_of
 
 if TYPE_CHECKING:
+    from strobe.engine.reading import FrameStream
     from strobe.models.detectors.boxes import Placement
     from strobe.models.detectors.trainable import DetectorStart
     from strobe.train.detector import Samples, StreamedSamples
     from strobe.train.optimising import Optimisation
     from strobe.train.pixels import StoredFrames
     from strobe.train.split import Split
-    from strobe.train.streaming import FrameStream
 
 
 DETECTION_WORLD = WorldOptions(size=128, objects_min=1, objects_max=3, object_scale=(0.25, 0.5))
@@ -216,48 +217,53 @@ class _DetectorTraining(TrainingJob):
 
     def _frames(self, material: Material, rows: Ints, sizes_hw: Ints) -> "StoredFrames | FrameStream":
         """Return these frames at their own sizes, stored once if they fit in the scratch file."""
+        from strobe.engine.reading import FrameMaking
         from strobe.train.pixels import StoredFrames, frame_starts
-        from strobe.train.streaming import FrameStream
+        from strobe.train.streaming import parts_ahead
 
-        source, n_bytes = material.source, np.diff(frame_starts(sizes_hw))
-        if not self.stores(len(rows), int(n_bytes.sum())):
-            stream = FrameStream(lambda place, _: source.read(int(rows[place])), lambda place: int(n_bytes[place]))
-            self.streams.append(stream)
+        starts = frame_starts(sizes_hw)
+        stream = self.stream(material, rows, FrameMaking(), np.diff(starts), few=True)
+        if not self.stores(len(rows), int(starts[-1])):
             return stream
+
+        def fill(table: NDArray[np.uint8]) -> None:
+            with self.say.task("frames prepared", len(rows)) as advance:
+                for _, places in parts_ahead(stream, np.arange(len(rows)), stream.at_once):
+                    for place, image in zip(places.tolist(), stream.images(places), strict=True):
+                        table[starts[place] : starts[place + 1]] = image.cpu().numpy().reshape(-1)
+                    advance(len(places))
+
         return self.processes.first_then_all(
             lambda: StoredFrames.of(
                 material.dataset,
                 rows,
-                source.read,
+                fill,
                 sizes_hw,
+                device=self.device,
                 folder=self.scratch,
                 most_bytes=self.most_bytes,
-                progress=self.say,
             )
         )
 
     def _placed(self, split: "Split", side: int) -> "Samples | StreamedSamples":
         """Return the training frames of the dataset at the network's input size, with their boxes."""
-        from strobe.models.detectors.boxes import PlacementPreparation, place
+        from strobe.engine.reading import FrameMaking
+        from strobe.models.detectors.boxes import PlacementPreparation
         from strobe.models.detectors.tiny_net import STRIDE
         from strobe.train.detector import Samples, StreamedSamples
         from strobe.train.streaming import StreamedPixels
 
         if self.material is None or self.material.dataset.boxes is None:
             raise StrobeError("a detector needs a dataset with boxes")
-        dataset, boxes, source = self.material.dataset, self.material.dataset.boxes, self.material.source
+        dataset, boxes = self.material.dataset, self.material.dataset.boxes
         chosen = np.isin(dataset.sets.set, split.training)
         if self.recipe.frames == "anchor":
             chosen &= dataset.sets.is_anchor
         rows, canvas = np.unique(dataset.sets.frame[chosen]), (side, side)
-        pixels = self.prepared(
-            dataset,
-            rows,
-            lambda row, _: place(source.read(row), canvas)[0],
-            size_hw=canvas,
-            facts={"canvas": canvas, "way": "middle"},
-        )
         placing, sizes = PlacementPreparation(size_hw=canvas, one_scale=True), _sizes(self.material, rows)
+        pixels = self.prepared(
+            self.material, rows, FrameMaking(placing), size_hw=canvas, facts={"canvas": canvas, "way": "middle"}
+        )
         order = np.argsort(boxes.frame, kind="stable")
         first = np.searchsorted(boxes.frame[order], np.arange(len(dataset.frames) + 1))
 

@@ -1,20 +1,22 @@
 """Code that all trainings share: options, data, folder and steps."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from strobe.core.arrays import Ints
+from strobe.core.arrays import Bools, Ints
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.files import cache_folder
 from strobe.core.late import require
-from strobe.core.ports import FrameSource, Image, MetricLog, Progress, Silent
+from strobe.core.ports import FrameSource, MetricLog, Progress, Silent
+from strobe.models.cores import cores
 from strobe.models.options import LoadOptions, torch_setup
 from strobe.models.plan import ImagePlan
 from strobe.report.loggers import LogPlace, opened_logs
@@ -25,13 +27,19 @@ from strobe.workflows.options import TrainOptions
 from strobe.workflows.train_card import CARD, WEIGHTS
 
 if TYPE_CHECKING:
+    from strobe.engine.decode_pool import DecodePool
+    from strobe.engine.reading import FrameMaking, FrameStream
     from strobe.train.folder import Point, TrainFolder
     from strobe.train.loop import HeldOutMeasure
     from strobe.train.optimising import Optimisation
     from strobe.train.pixels import Pixels
     from strobe.train.processes import Processes
     from strobe.train.split import Split
-    from strobe.train.streaming import FrameStream, StreamedPixels
+    from strobe.train.streaming import StreamedPixels
+
+
+_TASK_BYTES = 12 << 20
+"""The most bytes of the whole frames that are read in one task."""
 
 
 def load_options(options: TrainOptions, progress: Progress) -> LoadOptions:
@@ -132,6 +140,8 @@ class TrainingJob:
     """The sizes of the scratch files that this training reads."""
     streams: "list[FrameStream]" = field(default_factory=list)
     """The frames that this training reads ahead."""
+    pools: "list[DecodePool]" = field(default_factory=list)
+    """The processes that read them, if there are any."""
 
     @property
     def precision(self) -> str:
@@ -169,58 +179,106 @@ class TrainingJob:
 
     def pixels(self, material: Material, plan: ImagePlan) -> "tuple[Pixels | StreamedPixels, Ints]":
         """Return the frames of a dataset prepared for a network, and the index of each frame in them."""
-        source, ready, least_area = material.source, material.dataset.frames.as_input, self.recipe.crop_area
+        from strobe.engine.reading import FrameMaking
 
-        def read(row: int, seed: int) -> Image:
-            from strobe.train.streaming import NO_SEED
-            from strobe.train.windows import random_window
-
-            image = source.read(row)
-            if seed != NO_SEED:
-                return plan.prepare_window(image, random_window(seed, image.shape[0], image.shape[1], least_area))
-            return plan.prepare_input(image) if ready[row] else plan.prepare(image)
-
-        rows = np.unique(material.dataset.sets.frame)
+        dataset, least_area = material.dataset, self.recipe.crop_area
+        rows = np.unique(dataset.sets.frame)
         # A probe stores its features alone, and a resized crop needs the whole image.
         stores = self.recipe.trains != "head" and not least_area
-        return self.prepared(
-            material.dataset, rows, read, size_hw=plan.size_hw, facts=plan.to_json(), stores=stores
-        ), places_of(material.dataset, rows)
+        making, ready = FrameMaking(plan, least_area), dataset.frames.as_input
+        found = self.prepared(
+            material, rows, making, size_hw=plan.size_hw, facts=plan.to_json(), ready=ready, stores=stores
+        )
+        return found, places_of(dataset, rows)
 
     def prepared(
         self,
-        dataset: Dataset,
+        material: Material,
         rows: Ints,
-        read: Callable[[int, int], Image],
+        making: "FrameMaking",
         *,
         size_hw: tuple[int, int],
         facts: Mapping[str, Any],
+        ready: Bools | None = None,
         stores: bool = True,
     ) -> "Pixels | StreamedPixels":
-        """Return the frames that `read` returns. They are read once for all processes if they fit in the scratch file.
+        """Return these frames, prepared to one size. They are read once for all processes if they fit in the scratch
+        file.
 
-        `read` also takes the seed of a random resized crop.
+        `facts` contains everything that affects the prepared pixels.
         """
         from strobe.train.pixels import Pixels, prepared
-        from strobe.train.streaming import NO_SEED, FrameStream, StreamedPixels
+        from strobe.train.streaming import StreamedPixels, parts_ahead
 
-        one = 3 * size_hw[0] * size_hw[1]
-        if not (stores and self.stores(len(rows), one * len(rows))):
-            self.streams.append(FrameStream(lambda place, seed: read(int(rows[place]), seed), lambda _: one))
-            return StreamedPixels(self.streams[-1], len(rows), size_hw, device=self.device)
+        count, n_bytes = len(rows), 3 * size_hw[0] * size_hw[1]
+        stream = self.stream(material, rows, making, np.broadcast_to(np.int64(n_bytes), count), ready=ready)
+        streamed = StreamedPixels(stream, count, size_hw, device=self.device)
+        if not (stores and self.stores(count, n_bytes * count)):
+            return streamed
+
+        def fill(table: NDArray[np.uint8]) -> None:
+            with self.say.task("frames prepared", count) as advance:
+                for start, places in parts_ahead(stream, np.arange(count), stream.at_once):
+                    table[start : start + len(places)] = streamed.take(places).permute(0, 2, 3, 1).cpu().numpy()
+                    advance(len(places))
+
         table = self.processes.first_then_all(
             lambda: prepared(
-                dataset,
+                material.dataset,
                 rows,
-                lambda row: read(row, NO_SEED),
+                fill,
                 size_hw=size_hw,
                 facts=facts,
                 folder=self.scratch,
                 most_bytes=self.most_bytes,
-                progress=self.say,
             )
         )
         return Pixels(table, device=self.device)
+
+    def stream(
+        self,
+        material: Material,
+        rows: Ints,
+        making: "FrameMaking",
+        n_bytes: Ints,
+        *,
+        ready: Bools | None = None,
+        few: bool = False,
+    ) -> "FrameStream":
+        """Return these frames as the steps read them: on a GPU by its engines or by processes, else on threads.
+
+        If they are large, a `few` may wait in the GPU's memory.
+        """
+        from strobe.engine.loading import faster_frames_on, reading_processes
+        from strobe.engine.reading import TOGETHER, FrameStream, processes_for_training
+
+        frames, source, workers = material.dataset.frames, material.source, max(1, cores() // self.processes.count)
+        if self.device != "cpu":
+            source = faster_frames_on(self.device, source, material.dataset, self.say, few=few)
+            if not self.pools and (processes := reading_processes(source, workers, workers)):
+                self.pools.append(processes_for_training(processes))
+        pool = self.pools[0] if self.pools else None
+        largest = 3 * int((frames.height.astype(np.int64) * frames.width).max(initial=0))
+        stream = FrameStream(
+            source,
+            making,
+            rows,
+            n_bytes,
+            device=self.device,
+            ready=ready,
+            pool=pool,
+            workers=workers,
+            together=max(1, min(TOGETHER, _TASK_BYTES // max(1, largest))),
+        )
+        self.streams.append(stream)
+        return stream
+
+    def close(self) -> None:
+        """End everything that reads frames."""
+        for stream in self.streams:
+            stream.close()
+        for pool in self.pools:
+            pool.close()
 
     def stores(self, count: int, n_bytes: int) -> bool:
         """Return whether this many frames fit in the scratch files next to those in use, and count them as in use."""
@@ -246,8 +304,11 @@ class TrainingJob:
         from strobe.train.folder import TrainFolder
 
         folder = TrainFolder(self.out, facts)
-        with folder.held() if self.processes.is_first else nullcontext():
-            yield folder, self.processes.first_then_all(folder.is_done)
+        try:
+            with folder.held() if self.processes.is_first else nullcontext():
+                yield folder, self.processes.first_then_all(folder.is_done)
+        finally:
+            self.close()
 
     def steps(
         self, folder: "TrainFolder", files: Mapping[str, str], trainer: "Optimisation", measured: "HeldOutMeasure"
@@ -261,20 +322,16 @@ class TrainingJob:
         if self.processes.is_first:
             folder.begin(files)
         with self._logs(folder) as log:
-            try:
-                return run(
-                    trainer,
-                    measured,
-                    folder,
-                    evaluations=self.options.evaluations,
-                    checkpoint_s=self.options.checkpoint_s,
-                    minutes=self.options.minutes,
-                    progress=self.say,
-                    log=log,
-                )
-            finally:
-                for stream in self.streams:
-                    stream.expect()  # nothing, so that a stopped command does not wait for the frames of the next step
+            return run(
+                trainer,
+                measured,
+                folder,
+                evaluations=self.options.evaluations,
+                checkpoint_s=self.options.checkpoint_s,
+                minutes=self.options.minutes,
+                progress=self.say,
+                log=log,
+            )
 
     def _logs(self, folder: "TrainFolder") -> AbstractContextManager[MetricLog | None]:
         """Return the loggers of the curves. Only one process logs, and only on request."""
