@@ -251,22 +251,20 @@ def _best(values: Floats | Ints) -> int:
 def delays(label: Ints, remedied: Ints, timeline: Ints, seconds: Floats) -> Floats:
     """Return the delay of each change of the remedied answers, in seconds.
 
-    It is the time since the model first gave the new answer after the remedied answers last were this answer.
+    It is the time since the latest run of this answer among the model's own began, or 0 if it did not yet begin.
 
     >>> label, remedied = np.array([4, 7, 4, 7, 7]), np.array([4, 4, 4, 4, 7])
     >>> delays(label, remedied, np.zeros(5, dtype=int), np.arange(5) / 10).round(3).tolist()
-    [0.3]
+    [0.1]
     """
     out: list[float] = []
     for first, end in stretches(timeline):
-        since: dict[int, int] = {}
-        for place, own, given in zip(
-            range(first, end), label[first:end].tolist(), remedied[first:end].tolist(), strict=True
-        ):
-            since.setdefault(own, place)
-            if place > first and given != remedied[place - 1]:
-                out.append(float(seconds[place] - seconds[since.get(given, place)]))
-            since.pop(given, None)
+        began: dict[int, int] = {}
+        for place in range(first, end):
+            if place == first or label[place] != label[place - 1]:
+                began[int(label[place])] = place
+            if place > first and remedied[place] != remedied[place - 1]:
+                out.append(float(seconds[place] - seconds[began.get(int(remedied[place]), place)]))
     return np.array(out)
 
 
@@ -306,12 +304,12 @@ def follow(change: Ints, seconds: Floats, own: Bools, remedied: Bools, *, n: int
 
 
 def on_front(costs: Sequence[Sequence[float | None]]) -> list[bool]:
-    """Return which rows no other row beats: at least as low in every column, and lower in one. None counts as 0.
+    """Return which rows no other row beats: at least as low in every column, and lower in one. None is the worst.
 
-    >>> on_front([(1.0, 5.0), (2.0, 5.0), (0.5, 9.0)])
+    >>> on_front([(1.0, 5.0), (2.0, 5.0), (0.5, None)])
     [True, False, True]
     """
-    known = [tuple(0.0 if one is None or math.isnan(one) else one for one in row) for row in costs]
+    known = [tuple(math.inf if one is None else one for one in row) for row in costs]
     return [
         not any(other != row and all(a <= b for a, b in zip(other, row, strict=True)) for other in known)
         for row in known
