@@ -231,6 +231,7 @@ class Scoring:
     `videos` is the subset, or None. `tasks` has the task of each model. `types` maps models to their type, if known,
     and to whether they are standard models. `is_repeated`: a model was asked several times about each frame.
     `is_remote`: a model was asked over a network. `remedies`: the default list of remedies is measured.
+    `is_remedied`: a model is a remedy for another.
     """
 
     path: Path
@@ -246,6 +247,7 @@ class Scoring:
     is_repeated: bool = False
     is_remote: bool = False
     remedies: bool = False
+    is_remedied: bool = False
 
     @cached_property
     def merged(self) -> Dataset:

@@ -176,7 +176,7 @@ def majority(label: Ints, timeline: Ints, *, before: int, after: int = 0) -> Int
             most = max(many.values())
             best = [answer for answer, count in many.items() if count == most]
             if len(best) == 1 and best[0] != answers[place]:
-                at = last.get(best[0], -1)
+                at = last.get(best[0], -before - 1)
                 out[first + place] = first + (at if at >= place - before else answers.index(best[0], place))
     return out
 
@@ -251,20 +251,22 @@ def _best(values: Floats | Ints) -> int:
 def delays(label: Ints, remedied: Ints, timeline: Ints, seconds: Floats) -> Floats:
     """Return the delay of each change of the remedied answers, in seconds.
 
-    It is the time since the latest run of this answer among the model's own began, or 0 if it did not yet begin.
+    It is the time since the model first gave this answer, counted from when the remedied answers last were this one. So
+    an answer that flickers before it settles is late from its first frame on.
 
     >>> label, remedied = np.array([4, 7, 4, 7, 7]), np.array([4, 4, 4, 4, 7])
     >>> delays(label, remedied, np.zeros(5, dtype=int), np.arange(5) / 10).round(3).tolist()
-    [0.1]
+    [0.3]
     """
     out: list[float] = []
     for first, end in stretches(timeline):
-        began: dict[int, int] = {}
+        since: dict[int, int] = {}
         for place in range(first, end):
-            if place == first or label[place] != label[place - 1]:
-                began[int(label[place])] = place
-            if place > first and remedied[place] != remedied[place - 1]:
-                out.append(float(seconds[place] - seconds[began.get(int(remedied[place]), place)]))
+            given = int(remedied[place])
+            since.setdefault(int(label[place]), place)
+            if place > first and given != remedied[place - 1]:
+                out.append(float(seconds[place] - seconds[since.get(given, place)]))
+            since.pop(given, None)
     return np.array(out)
 
 

@@ -308,6 +308,7 @@ def score_models(
         types=types,
         compare_review=request.compare_review,
         remedies=request.remedies,
+        is_remedied=any(model.facts.get("view") == "remedy" for model in models),
         flicker=_flicker_options(request, opened.dataset),
         is_repeated=any(isinstance(model, StoredModel) and model.is_repeated for model in models),
         is_remote=any(isinstance(model, StoredModel) and bool(model.facts.get("remote")) for model in models),

@@ -68,6 +68,7 @@ class Remedies(Study):
     name = NAME
     tables = TABLES
     drawings = (remedies,)
+    needs_to_score = ("remedies", "is_remedied")
     needs_to_show = ("results.studies",)
 
     def applies(self, view: View) -> bool:
