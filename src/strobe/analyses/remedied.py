@@ -17,8 +17,9 @@ from strobe.metrics.remedies_boxes import remedied_boxes
 
 @dataclass(frozen=True)
 class Stretches:
-    """The answered frames of a dataset's sets (N,) by video and time, and the stretch of consecutive frames of each.
+    """The answered frames of a dataset's videos (N,) by time, also those that review rejected, and their stretches.
 
+    `timeline` is the stretch of consecutive frames of each.
     `seconds` are the times of the frames, or NaN. A stretch goes on across a scene cut, which no remedy knows.
     """
 
@@ -31,8 +32,7 @@ class Stretches:
         """Return the stretches of the frames that a model answered, (F,)."""
         if dataset.info.axis != "frame-offset" or dataset.variants is not None:
             raise ModelFailed(f"{printable(dataset.name)}: its sets are not stretches of video, so no remedy applies")
-        used = np.unique(dataset.sets.frame)
-        used = used[answered[used]]
+        used = np.flatnonzero(answered & np.isin(dataset.frames.video, dataset.video_of_set))
         order, line = timelines(dataset.frames.video[used], dataset.frames.index[used])
         rows = used[order]
         with np.errstate(divide="ignore", invalid="ignore"):
