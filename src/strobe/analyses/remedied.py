@@ -19,8 +19,8 @@ from strobe.metrics.remedies_boxes import remedied_boxes
 class Stretches:
     """The answered frames of a dataset's videos (N,) by time, also those that review rejected, and their stretches.
 
-    `timeline` is the stretch of consecutive frames of each.
-    `seconds` are the times of the frames, or NaN. A stretch goes on across a scene cut, which no remedy knows.
+    `timeline` is the stretch of consecutive frames of each, and `seconds` are their times, or NaN. A stretch goes on
+    across a scene cut, which no remedy knows.
     """
 
     frames: Ints
@@ -48,6 +48,11 @@ class Stretches:
     def pairs(self) -> Ints:
         """The places whose next frame is on the same stretch."""
         return np.flatnonzero(self.timeline[1:] == self.timeline[:-1])
+
+    @cached_property
+    def clock(self) -> Floats:
+        """The times or, if some are unknown, the places of the frames: what comes first is known without times."""
+        return self.seconds if np.isfinite(self.seconds).all() else np.arange(len(self.frames), dtype=np.float64)
 
     @cached_property
     def step_s(self) -> float:

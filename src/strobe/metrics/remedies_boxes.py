@@ -137,11 +137,9 @@ def _bridges(
 
 def in_place(found: BoxAnswers, frame: Ints, xyxy: Floats, *, confidence: float) -> Bools:
     """Return, for each frame and box (M,), whether a sure box of these answers is in the same place."""
-    starts, out = found.starts(), np.zeros(len(frame), dtype=bool)
-    for place, row in enumerate(frame.tolist()):
-        rows = np.arange(starts[row], starts[row + 1])
-        rows = rows[found.score[rows] >= confidence]
-        if len(rows):
-            overlap = box_iou(found.xyxy[rows], np.repeat(xyxy[place : place + 1], len(rows), axis=0))
-            out[place] = bool((overlap >= SAME).any())
-    return out
+    sure = np.flatnonzero(found.score >= confidence)
+    first, end = (np.searchsorted(found.frame[sure], frame, side=side) for side in ("left", "right"))
+    place = np.repeat(np.arange(len(frame)), end - first)
+    at = np.arange(len(place)) + np.repeat(end - np.cumsum(end - first), end - first)
+    near = box_iou(found.xyxy[sure[at]], xyxy[place]) >= SAME
+    return np.asarray(np.bincount(place[near], minlength=len(frame)) > 0)

@@ -128,7 +128,7 @@ class Truth:
                         out[part] = [int(a) in (some or ()) for a, some in zip(label[part], wanted, strict=True)]
                 before = most
         use = change >= 0
-        return follow(change[use], line.seconds[use], fits[0, use], fits[1, use], n=n)
+        return follow(change[use], line.clock[use], fits[0, use], fits[1, use], n=n)
 
     def _is_change(self, right: Sequence[frozenset[int] | None], at: int, row: int) -> bool:
         before, after = right[at - 1], right[at]
@@ -170,7 +170,7 @@ def of_objects(line: Stretches, objects: tuple[Ints, Ints, Floats], own: BoxAnsw
             parts.append((step[begin:until], xyxy[begin:until], True))
         last = int(step[until - 1])
         later = np.arange(last + 1, end)
-        later = later[line.seconds[later] - line.seconds[last] <= LONGEST_S]
+        later = later[line.clock[later] - line.clock[last] <= LONGEST_S]
         if len(later):
             parts.append((later, np.repeat(xyxy[until - 1 : until], len(later), axis=0), False))
     if not parts:
@@ -181,7 +181,7 @@ def of_objects(line: Stretches, objects: tuple[Ints, Ints, Floats], own: BoxAnsw
     wants = np.array([one for _, _, one in parts])[change]
     confidence = LinkRules().confidence
     fits = [in_place(one, line.frames[steps], boxes, confidence=confidence) == wants for one in (own, remedied)]
-    return follow(change, line.seconds[steps], *fits, n=len(parts))
+    return follow(change, line.clock[steps], *fits, n=len(parts))
 
 
 # -- the table -----------------------------------------------------------------------------------------------------
@@ -204,7 +204,7 @@ def remedy_score(
         lags, altered = delays(labels, given, line.timeline, line.seconds), float((labels != given).mean())
         followed = truth.of_classes(line, labels, given)
         accuracy = _accuracy(truth.plan, answers.as_classes())
-    late = followed.delay_s[followed.delay_s > 0]
+    late, timed = followed.delay_s[followed.delay_s > 0], bool(np.isfinite(line.seconds).all())
     return RemedyScore(
         model=model,
         remedy=remedy,
@@ -216,12 +216,12 @@ def remedy_score(
         altered=altered,
         acc_orig=accuracy[0],
         acc_pmk=accuracy[1],
-        delay_ms=0.0 if remedy == NONE else _median_ms(lags + wait),
+        delay_ms=0.0 if remedy == NONE else _median_ms(lags + wait) if timed else None,
         forwards=forwards,
         real_changes=int(followed.counts.sum()),
         delayed=len(late),
         swallowed=int(followed.swallowed.sum()),
-        late_ms=_median_ms(late),
+        late_ms=_median_ms(late) if timed else None,
     )
 
 
@@ -278,7 +278,16 @@ def default_answers(dataset: Dataset, answers: Answers) -> Iterator[tuple[Remedy
 
 def with_front(rows: Sequence[RemedyScore]) -> tuple[RemedyScore, ...]:
     """Return the rows of one model with the Pareto front marked."""
-    kinds = [(one.changes, one.swallowed, one.delay_ms, one.forwards or 1.0, -_value(one.acc_pmk)) for one in rows]
+    kinds = [
+        (
+            one.changes,
+            one.swallowed,
+            one.delay_ms if rows[0].changes_per_s is not None else 0.0,
+            one.forwards or 1.0,
+            -_value(one.acc_pmk),
+        )
+        for one in rows
+    ]
     return tuple(replace(one, is_front=best) for one, best in zip(rows, on_front(kinds), strict=True))
 
 
@@ -292,7 +301,7 @@ def recommended(rows: Sequence[RemedyScore]) -> RemedyScore | None:
         one
         for one in rows
         if one.remedy != NONE
-        and one.delay_ms is not None
+        and (one.delay_ms is not None or (one.changes and one.changes_per_s is None))
         and (one.fewer or 0) >= ENOUGH
         and one.swallowed <= FEW * one.real_changes
         and _value(one.acc_pmk) >= _value(bare.acc_pmk)

@@ -42,7 +42,7 @@ def verdict(model: str, rows: Sequence[RemedyScore]) -> str:
     truth = f"{lost} of {counted(n, 'real change')} lost, {best.delayed} delayed"
     if not n:
         truth = "no real change is known here, so what it hides is unknown"
-    late = "" if best.delay_ms is None else f", {plain_number(round(best.delay_ms))} ms of delay"
+    late = ", of unknown delay" if best.delay_ms is None else f", {plain_number(round(best.delay_ms))} ms of delay"
     return f"{who}: {best.remedy} has {percent(best.fewer, digits=0)} fewer changes{late}; {truth}."
 
 
