@@ -17,7 +17,7 @@ from strobe.core.labels import LabelSpace
 from strobe.core.tables import CUTS_BETWEEN_SETS
 from strobe.metrics.remedies import Remedy
 from strobe.studies.remedies.records import NONE, RemedyScore
-from strobe.studies.remedies.score import DEFAULT, Truth, default_answers, recommended, remedy_score, with_front
+from strobe.studies.remedies.score import DEFAULT, Measured, Truth, default_answers, recommended, with_front
 from strobe.studies.temporal.score import score
 
 QUICK = ScoreOptions(bootstrap=False)
@@ -43,7 +43,7 @@ def dataset_of(labels: Sequence[int | None], *, cut: int | None = None, fps: int
 
 def row(dataset: Dataset, own: Answers, text: str) -> RemedyScore:
     remedied = Stretches.of(dataset, own.scored).with_remedy(own, Remedy.of(text))
-    return remedy_score(Truth(dataset, QUICK), own, remedied, model="m", remedy=text, forwards=1.0)
+    return Measured(Truth(dataset, QUICK), "m", own).score(remedied, text, 1.0)
 
 
 def labelled(answers: Sequence[int]) -> ClassAnswers:
@@ -60,9 +60,7 @@ def test_truth_lost_at_changing_labels_is_that_by_hand() -> None:
     assert found.changes_per_s == pytest.approx(2 / 4.1)
     assert found.fewer == pytest.approx(1 / 3)
     assert found.altered == pytest.approx((3 + 2 + 3) / 42)
-    none = remedy_score(
-        Truth(dataset_of(truth), QUICK), labelled(truth), labelled(truth), model="m", remedy=NONE, forwards=1.0
-    )
+    none = Measured(Truth(dataset_of(truth), QUICK), "m", labelled(truth)).score(labelled(truth), NONE, 1.0)
     assert (none.real_changes, none.delayed, none.swallowed, none.delay_ms, none.changes) == (3, 0, 0, 0, 3)
 
 

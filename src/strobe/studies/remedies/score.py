@@ -16,13 +16,16 @@ from strobe.core.arrays import Bools, Floats, Ints
 from strobe.core.dataset import Dataset
 from strobe.core.errors import ModelFailed
 from strobe.core.estimate import Estimate, Missing
-from strobe.metrics.links import LinkRules
+from strobe.metrics.links import LinkedBoxes, LinkRules
 from strobe.metrics.pmk import first_wrong
 from strobe.metrics.remedies import Followed, Remedy, delays, follow, on_front, stretches
 from strobe.metrics.remedies_boxes import in_place
+from strobe.studies.detection.records import DetectionOptions
+from strobe.studies.detection.score import has_boxes
+from strobe.studies.detection.score import score as score_boxes
 from strobe.studies.remedies.records import NONE, RemedyScore
 from strobe.studies.unlabelled.score import cut_frames
-from strobe.studies.unlabelled.score_links import LEAST_SPAN, Linked, LinkOptions, linked_boxes
+from strobe.studies.unlabelled.score_links import LEAST_SPAN, LinkOptions, linked_boxes
 
 DEFAULT = tuple(
     map(
@@ -54,10 +57,9 @@ def answer_changes(dataset: Dataset, answers: Answers) -> int:
 
 def interruptions(dataset: Dataset, answers: Answers) -> int:
     """Count how often a linked box vanishes and returns, falls below the confidence and rises, or changes class."""
-    linked = _linked(dataset, answers)
-    if linked is None:
+    boxes = _links(dataset, answers)
+    if boxes is None:
         return 0
-    boxes = linked.boxes
     long = boxes.span >= LEAST_SPAN
     return int((boxes.gaps + boxes.class_changes + boxes.crossings // 2)[long].sum())
 
@@ -69,12 +71,18 @@ CHANGES: Mapping[type[Any], Callable[[Dataset, Answers], int]] = {
 """The changes that are counted, by the type of the answers."""
 
 
-def _linked(dataset: Dataset, answers: Answers) -> Linked | None:
-    linked = linked_boxes(dataset, answers, LinkOptions()) if isinstance(answers, BoxAnswers) else None
-    return None if isinstance(linked, Missing) else linked
+def _links(dataset: Dataset, answers: Answers) -> LinkedBoxes | None:
+    """Return the links of a detector's boxes, if any can be linked."""
+    linked = linked_boxes(dataset, answers, LinkOptions()) if isinstance(answers, BoxAnswers) else Missing("classes")
+    return None if isinstance(linked, Missing) else linked.boxes
 
 
 # -- real changes --------------------------------------------------------------------------------------------------
+
+
+Objects = tuple[Ints, Ints, Floats]
+"""The frame, the object and the corners (M, 4) of boxes."""
+NO_OBJECTS: Objects = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros((0, 4)))
 
 
 @dataclass(frozen=True)
@@ -137,17 +145,17 @@ class Truth:
         return bool(self.cuts[row])
 
     @cached_property
-    def objects(self) -> tuple[Ints, Ints, Floats] | None:
-        """The frames, tracks and true boxes of the objects; None without tracks."""
+    def objects(self) -> Objects:
+        """The frames, tracks and true boxes of the objects with a track."""
         boxes = self.dataset.boxes
-        if boxes is None or not (boxes.track >= 0).any():
-            return None
+        if boxes is None:
+            return NO_OBJECTS
         known = (boxes.track >= 0) & ~boxes.crowd
         return boxes.frame[known], boxes.track[known], boxes.xyxy[known].astype(np.float64)
 
 
-def of_objects(line: Stretches, objects: tuple[Ints, Ints, Floats], own: BoxAnswers, remedied: BoxAnswers) -> Followed:
-    """Return how remedied boxes follow objects that appear or leave within a video.
+def of_objects(line: Stretches, objects: Objects, own: BoxAnswers, remedied: BoxAnswers) -> tuple[Followed, Bools]:
+    """Return how remedied boxes follow objects that appear or leave within a video, and which of these appear.
 
     After an object appears, a sure box in its place is right; after it left, no sure box in its last place is right.
     """
@@ -173,71 +181,92 @@ def of_objects(line: Stretches, objects: tuple[Ints, Ints, Floats], own: BoxAnsw
         later = later[line.clock[later] - line.clock[last] <= LONGEST_S]
         if len(later):
             parts.append((later, np.repeat(xyxy[until - 1 : until], len(later), axis=0), False))
+    appears = np.array([one for _, _, one in parts], dtype=bool)
     if not parts:
-        none = np.zeros(0, dtype=np.int64)
-        return follow(none, none.astype(float), none.astype(bool), none.astype(bool), n=0)
+        none = np.zeros(0, dtype=bool)
+        return follow(NO_OBJECTS[0], np.zeros(0), none, none, n=0), appears
     steps, boxes = np.concatenate([one for one, _, _ in parts]), np.concatenate([one for _, one, _ in parts])
     change = np.repeat(np.arange(len(parts)), [len(one) for one, _, _ in parts])
-    wants = np.array([one for _, _, one in parts])[change]
-    confidence = LinkRules().confidence
+    confidence, wants = LinkRules().confidence, appears[change]
     fits = [in_place(one, line.frames[steps], boxes, confidence=confidence) == wants for one in (own, remedied)]
-    return follow(change, line.clock[steps], *fits, n=len(parts))
+    return follow(change, line.clock[steps], *fits, n=len(parts)), appears
 
 
 # -- the table -----------------------------------------------------------------------------------------------------
 
 
-def remedy_score(
-    truth: Truth, own: Answers, answers: Answers, *, model: str, remedy: str, forwards: float | None
-) -> RemedyScore:
-    """Return the row of one remedy, from the answers of the model and those with the remedy."""
-    line = Stretches.of(truth.dataset, own.scored & answers.scored)
-    seconds = float((line.seconds[line.pairs + 1] - line.seconds[line.pairs]).sum())
-    count = CHANGES[type(answers)]
-    changes, before = (count(truth.dataset, one) for one in (answers, own))
-    wait = 0.0 if remedy == NONE else sum(Remedy.of(one).wait(line.step_s) for one in remedy.split(" + "))
-    accuracy: tuple[Estimate | None, Estimate | None] = (None, None)
-    if isinstance(answers, BoxAnswers) and isinstance(own, BoxAnswers):
-        lags, followed, altered = _of_boxes(truth, line, own, answers)
-    else:
-        labels, given = line.labels(own.as_classes()), line.labels(answers.as_classes())
-        lags, altered = delays(labels, given, line.timeline, line.seconds), float((labels != given).mean())
-        followed = truth.of_classes(line, labels, given)
-        accuracy = _accuracy(truth.plan, answers.as_classes())
-    late, timed = followed.delay_s[followed.delay_s > 0], bool(np.isfinite(line.seconds).all())
-    return RemedyScore(
-        model=model,
-        remedy=remedy,
-        kind="boxes" if isinstance(answers, BoxAnswers) else "classes",
-        frames=len(line.frames),
-        changes=changes,
-        changes_per_s=changes / seconds if seconds > 0 else None,
-        fewer=1 - changes / before if before else None,
-        altered=altered,
-        acc_orig=accuracy[0],
-        acc_pmk=accuracy[1],
-        delay_ms=0.0 if remedy == NONE else _median_ms(lags + wait) if timed else None,
-        forwards=forwards,
-        real_changes=int(followed.counts.sum()),
-        delayed=len(late),
-        swallowed=int(followed.swallowed.sum()),
-        late_ms=_median_ms(late) if timed else None,
-    )
+@dataclass(frozen=True)
+class Measured:
+    """A model without a remedy, with which the same model with remedies is compared."""
+
+    truth: Truth
+    model: str
+    own: Answers
+
+    @cached_property
+    def before(self) -> int:
+        """The changes without a remedy."""
+        return CHANGES[type(self.own)](self.truth.dataset, self.own)
+
+    @cached_property
+    def objects(self) -> Objects:
+        """The objects that a detector itself followed."""
+        boxes = _links(self.truth.dataset, self.own)
+        if boxes is None or not isinstance(self.own, BoxAnswers):
+            return NO_OBJECTS
+        long = (boxes.span >= LEAST_SPAN)[boxes.link]
+        rows = boxes.row[long]
+        return self.own.frame[rows], boxes.link[long], self.own.xyxy[rows]
+
+    def score(self, answers: Answers, remedy: str, forwards: float | None) -> RemedyScore:
+        """Return the row of one remedy, from the answers with it."""
+        own, truth = self.own, self.truth
+        line = Stretches.of(truth.dataset, own.scored & answers.scored)
+        seconds = float((line.seconds[line.pairs + 1] - line.seconds[line.pairs]).sum())
+        changes = self.before if answers is own else CHANGES[type(answers)](truth.dataset, answers)
+        if isinstance(answers, BoxAnswers) and isinstance(own, BoxAnswers):
+            of_own, appears = of_objects(line, self.objects, own, answers)
+            sides = [_median_ms(of_own.delay_s[side]) for side in (appears, ~appears)]
+            delay = max((one for one in sides if one is not None), default=None)
+            followed = of_objects(line, truth.objects, own, answers)[0]
+            altered = np.mean([_shown(own, row) != _shown(answers, row) for row in line.frames.tolist()])
+            accuracy = _map(truth.dataset, answers, self.model)
+        else:
+            labels, given = line.labels(own.as_classes()), line.labels(answers.as_classes())
+            delay = _median_ms(delays(labels, given, line.timeline, line.seconds))
+            followed, altered = truth.of_classes(line, labels, given), (labels != given).mean()
+            accuracy = _accuracy(truth.plan, answers.as_classes())
+        late, is_timed = followed.delay_s[followed.delay_s > 0], bool(np.isfinite(line.seconds).all())
+        if remedy == NONE:
+            delay = 0.0
+        elif delay is not None:
+            delay = delay + 1000 * sum(Remedy.of(one).wait(line.step_s) for one in remedy.split(" + "))
+        return RemedyScore(
+            model=self.model,
+            remedy=remedy,
+            kind="boxes" if isinstance(answers, BoxAnswers) else "classes",
+            frames=len(line.frames),
+            changes=changes,
+            changes_per_s=changes / seconds if seconds > 0 else None,
+            fewer=1 - changes / self.before if self.before else None,
+            altered=float(altered),
+            acc_orig=accuracy[0],
+            acc_pmk=accuracy[1],
+            delay_ms=delay if is_timed else None,
+            forwards=forwards,
+            real_changes=int(followed.counts.sum()),
+            delayed=len(late),
+            swallowed=int(followed.swallowed.sum()),
+            late_ms=_median_ms(late) if is_timed else None,
+        )
 
 
-def _of_boxes(truth: Truth, line: Stretches, own: BoxAnswers, remedied: BoxAnswers) -> tuple[Floats, Followed, float]:
-    """Return the delays after which boxes appear and leave, how true objects are followed, and the altered frames."""
-    linked = _linked(truth.dataset, own)
-    lags = np.zeros(0)
-    if linked is not None:
-        long = (linked.boxes.span >= LEAST_SPAN)[linked.boxes.link]
-        rows = linked.boxes.row[long]
-        of_own = of_objects(line, (own.frame[rows], linked.boxes.link[long], own.xyxy[rows]), own, remedied)
-        lags = of_own.delay_s[np.isfinite(of_own.delay_s)]
-    nothing = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros((0, 4)))
-    followed = of_objects(line, truth.objects or nothing, own, remedied)
-    altered = np.mean([_shown(own, row) != _shown(remedied, row) for row in line.frames.tolist()])
-    return lags, followed, float(altered)
+def _map(dataset: Dataset, answers: BoxAnswers, model: str) -> tuple[Estimate | None, Estimate | None]:
+    """Return map_orig and map_pmk, if the dataset has true boxes."""
+    if not has_boxes(dataset):
+        return None, None
+    found = score_boxes(dataset, answers, model=model, options=DetectionOptions(bootstrap=False))
+    return found.map_orig, found.map_pmk
 
 
 def _shown(found: BoxAnswers, row: int) -> list[tuple[float, ...]]:

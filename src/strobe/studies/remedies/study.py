@@ -18,7 +18,7 @@ from strobe.report.style import GREY, RIGHT
 from strobe.report.tables import as_row
 from strobe.report.view import Lines, Table, View
 from strobe.studies.remedies.records import NONE, RemedyScore
-from strobe.studies.remedies.score import Truth, default_answers, remedy_score, with_front
+from strobe.studies.remedies.score import Measured, Truth, default_answers, with_front
 from strobe.studies.remedies.words import NAME, TERMS, remedy_lines, scores, verdict
 
 MOST_PANELS = 6
@@ -103,7 +103,7 @@ class RemedyScores(Collector):
         super().__init__()
         self._all = scoring.remedies
         self._truth = Truth(scoring.dataset, scoring.options)
-        self._own: dict[str, tuple[Answers, list[RemedyScore]]] = {}
+        self._own: dict[str, tuple[Measured, list[RemedyScore]]] = {}
         self._views: dict[str, tuple[str, str, Answers, float]] = {}
 
     def add(self, result: ModelResult | None, model: ScorableModel, answers: Answers) -> ModelResult | None:
@@ -116,11 +116,12 @@ class RemedyScores(Collector):
             self._views[model.name] = (str(facts["of"]), str(facts["remedy"]), light, facts["forwards"] / n)
             return result
         passes = 1.0 if "spec" in facts else None  # a file of answers does not say what they took
-        score = partial(remedy_score, self._truth, light, model=model.name, forwards=passes)
-        rows = [score(light, remedy=NONE)]
+        measured = Measured(self._truth, model.name, light)
+        rows = [measured.score(light, NONE, passes)]
         if self._all:
-            rows += [score(one, remedy=remedy.text) for remedy, one in default_answers(self._truth.dataset, answers)]
-        self._own[model.name] = (light, rows)
+            given = default_answers(self._truth.dataset, answers)
+            rows += [measured.score(one, remedy.text, passes) for remedy, one in given]
+        self._own[model.name] = (measured, rows)
         return result
 
     def into(self, results: Results) -> Results:
@@ -130,9 +131,8 @@ class RemedyScores(Collector):
                 of, inner, *_ = self._views[of]
                 text = f"{inner} + {text}"
             if of in self._own:
-                own, rows = self._own[of]
-                row = remedy_score(self._truth, own, answers, model=of, remedy=text, forwards=passes)
-                rows[:] = [*(one for one in rows if one.remedy != text), row]
+                measured, rows = self._own[of]
+                rows[:] = [*(one for one in rows if one.remedy != text), measured.score(answers, text, passes)]
         found = {name: with_front(rows) for name, (_, rows) in self._own.items() if len(rows) > 1}
         return replace(results, studies={**(results.studies or {}), NAME: encode(found)}) if found else results
 
