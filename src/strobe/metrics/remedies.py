@@ -103,11 +103,28 @@ class Remedy:
         """Whether it averages scores or boxes. Other remedies give the answer of an earlier frame."""
         return self.kind in ("mean", "ema", "mean-around")
 
-    def wait(self, step: float) -> float:
-        """Return the seconds that it must wait for later frames, if frames are `step` seconds apart."""
+    def delay(self, step: float) -> float:
+        """Return how many seconds later it shows a sure and lasting change, if frames are `step` seconds apart.
+
+        It includes the wait for later frames. A remedy that looks at crops, or at the lead of an answer, has no delay.
+
+        >>> [round(Remedy.of(text).delay(0.1), 6) for text in ("hold=0.25", "mode=5", "ema=0.2", "fill=0.5")]
+        [0.3, 0.2, 0.3, 0.5]
+        """
+        frames = 0.0
         if self.kind == "fill":
             return self.value
-        return self.value * step if self.waits else 0.0
+        if self.kind == "hold":
+            frames = math.ceil(self.value / step - CLOSE) if math.isfinite(step) else math.nan
+        elif self.kind == "confirm":
+            frames = self.value - 1
+        elif self.kind in ("mode", "mean"):
+            frames = self.value // 2
+        elif self.kind == "ema" and self.value < 1:
+            frames = math.floor(math.log(0.5) / math.log(1 - self.value) + CLOSE)  # until it has more than half
+        elif self.waits:
+            frames = self.value
+        return frames * step if frames else 0.0
 
 
 def stretches(timeline: Ints) -> Iterator[tuple[int, int]]:
@@ -246,28 +263,6 @@ def _best(values: Floats | Ints) -> int:
 
 
 # -- what a remedy costs -------------------------------------------------------------------------------------------
-
-
-def delays(label: Ints, remedied: Ints, timeline: Ints, seconds: Floats) -> Floats:
-    """Return the delay of each change of the remedied answers, in seconds.
-
-    It is the time since the model first gave this answer, counted from when the remedied answers last were this one. So
-    an answer that flickers before it settles is late from its first frame on.
-
-    >>> label, remedied = np.array([4, 7, 4, 7, 7]), np.array([4, 4, 4, 4, 7])
-    >>> delays(label, remedied, np.zeros(5, dtype=int), np.arange(5) / 10).round(3).tolist()
-    [0.3]
-    """
-    out: list[float] = []
-    for first, end in stretches(timeline):
-        since: dict[int, int] = {}
-        for place in range(first, end):
-            given = int(remedied[place])
-            since.setdefault(int(label[place]), place)
-            if place > first and given != remedied[place - 1]:
-                out.append(float(seconds[place] - seconds[since.get(given, place)]))
-            since.pop(given, None)
-    return np.array(out)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,12 @@ class RemedyScore:
     """A model with one remedy, or with none, on the frames that it answered along the videos.
 
     `changes_per_s` counts the measured changes per second of video (docs/remedies.md), and `fewer` is the share of them
-    that the remedy removes. `altered` is the share of frames with another answer than the model's. `delay_ms` is the
-    median delay of the changes that are left, with the wait for later frames. `forwards` are the forward passes per
+    that the remedy removes. `altered` is the share of frames with another answer than the model's. `delay_ms` is how
+    much later a sure and lasting change is shown, with the wait for later frames. `forwards` are the forward passes per
     frame, counted from the stored answers.
 
     Of the `real_changes` that the model follows, the remedy follows `delayed` later than the model, `late_ms` in the
-    median, and never follows `swallowed`. `is_front`: no other remedy of the model is as good in each of these figures.
+    mean, and never follows `swallowed`. `is_front`: no other remedy of the model is as good in each of these figures.
     """
 
     model: str

@@ -7,7 +7,6 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from strobe.analyses.plan import Plan, ScoreOptions
 from strobe.analyses.remedied import Stretches
@@ -18,7 +17,7 @@ from strobe.core.errors import ModelFailed
 from strobe.core.estimate import Estimate, Missing
 from strobe.metrics.links import LinkedBoxes, LinkRules
 from strobe.metrics.pmk import first_wrong
-from strobe.metrics.remedies import Followed, Remedy, delays, follow, on_front, stretches
+from strobe.metrics.remedies import Followed, Remedy, follow, on_front, stretches
 from strobe.metrics.remedies_boxes import in_place
 from strobe.studies.detection.records import DetectionOptions
 from strobe.studies.detection.score import has_boxes
@@ -154,8 +153,8 @@ class Truth:
         return boxes.frame[known], boxes.track[known], boxes.xyxy[known].astype(np.float64)
 
 
-def of_objects(line: Stretches, objects: Objects, own: BoxAnswers, remedied: BoxAnswers) -> tuple[Followed, Bools]:
-    """Return how remedied boxes follow objects that appear or leave within a video, and which of these appear.
+def of_objects(line: Stretches, objects: Objects, own: BoxAnswers, remedied: BoxAnswers) -> Followed:
+    """Return how remedied boxes follow objects that appear or leave within a video.
 
     After an object appears, a sure box in its place is right; after it left, no sure box in its last place is right.
     """
@@ -181,15 +180,13 @@ def of_objects(line: Stretches, objects: Objects, own: BoxAnswers, remedied: Box
         later = later[line.clock[later] - line.clock[last] <= LONGEST_S]
         if len(later):
             parts.append((later, np.repeat(xyxy[until - 1 : until], len(later), axis=0), False))
-    appears = np.array([one for _, _, one in parts], dtype=bool)
-    if not parts:
-        none = np.zeros(0, dtype=bool)
-        return follow(NO_OBJECTS[0], np.zeros(0), none, none, n=0), appears
-    steps, boxes = np.concatenate([one for one, _, _ in parts]), np.concatenate([one for _, one, _ in parts])
+    wants = np.repeat([one for _, _, one in parts], [len(one) for one, _, _ in parts])
     change = np.repeat(np.arange(len(parts)), [len(one) for one, _, _ in parts])
-    confidence, wants = LinkRules().confidence, appears[change]
+    steps = np.concatenate([NO_OBJECTS[0], *(one for one, _, _ in parts)])
+    boxes = np.concatenate([NO_OBJECTS[2], *(one for _, one, _ in parts)])
+    confidence = LinkRules().confidence
     fits = [in_place(one, line.frames[steps], boxes, confidence=confidence) == wants for one in (own, remedied)]
-    return follow(change, line.clock[steps], *fits, n=len(parts)), appears
+    return follow(change, line.clock[steps], *fits, n=len(parts))
 
 
 # -- the table -----------------------------------------------------------------------------------------------------
@@ -208,16 +205,6 @@ class Measured:
         """The changes without a remedy."""
         return CHANGES[type(self.own)](self.truth.dataset, self.own)
 
-    @cached_property
-    def objects(self) -> Objects:
-        """The objects that a detector itself followed."""
-        boxes = _links(self.truth.dataset, self.own)
-        if boxes is None or not isinstance(self.own, BoxAnswers):
-            return NO_OBJECTS
-        long = (boxes.span >= LEAST_SPAN)[boxes.link]
-        rows = boxes.row[long]
-        return self.own.frame[rows], boxes.link[long], self.own.xyxy[rows]
-
     def score(self, answers: Answers, remedy: str, forwards: float | None) -> RemedyScore:
         """Return the row of one remedy, from the answers with it."""
         own, truth = self.own, self.truth
@@ -225,22 +212,16 @@ class Measured:
         seconds = float((line.seconds[line.pairs + 1] - line.seconds[line.pairs]).sum())
         changes = self.before if answers is own else CHANGES[type(answers)](truth.dataset, answers)
         if isinstance(answers, BoxAnswers) and isinstance(own, BoxAnswers):
-            of_own, appears = of_objects(line, self.objects, own, answers)
-            sides = [_median_ms(of_own.delay_s[side]) for side in (appears, ~appears)]
-            delay = max((one for one in sides if one is not None), default=None)
-            followed = of_objects(line, truth.objects, own, answers)[0]
+            followed = of_objects(line, truth.objects, own, answers)
             altered = np.mean([_shown(own, row) != _shown(answers, row) for row in line.frames.tolist()])
             accuracy = _map(truth.dataset, answers, self.model)
         else:
             labels, given = line.labels(own.as_classes()), line.labels(answers.as_classes())
-            delay = _median_ms(delays(labels, given, line.timeline, line.seconds))
             followed, altered = truth.of_classes(line, labels, given), (labels != given).mean()
             accuracy = _accuracy(truth.plan, answers.as_classes())
         late, is_timed = followed.delay_s[followed.delay_s > 0], bool(np.isfinite(line.seconds).all())
-        if remedy == NONE:
-            delay = 0.0
-        elif delay is not None:
-            delay = delay + 1000 * sum(Remedy.of(one).wait(line.step_s) for one in remedy.split(" + "))
+        parts = [] if remedy == NONE else remedy.split(" + ")
+        delay = 1000 * sum(Remedy.of(one).delay(line.step_s) for one in parts)
         return RemedyScore(
             model=self.model,
             remedy=remedy,
@@ -252,12 +233,12 @@ class Measured:
             altered=float(altered),
             acc_orig=accuracy[0],
             acc_pmk=accuracy[1],
-            delay_ms=delay if is_timed else None,
+            delay_ms=round(delay, 3) if is_timed else None,
             forwards=forwards,
             real_changes=int(followed.counts.sum()),
             delayed=len(late),
             swallowed=int(followed.swallowed.sum()),
-            late_ms=_median_ms(late) if is_timed else None,
+            late_ms=_mean_ms(late) if is_timed else None,
         )
 
 
@@ -275,9 +256,10 @@ def _shown(found: BoxAnswers, row: int) -> list[tuple[float, ...]]:
     return sorted((*found.xyxy[at].tolist(), float(found.label[at])) for at in sure)
 
 
-def _median_ms(seconds: NDArray[np.float64]) -> float | None:
+def _mean_ms(seconds: Floats) -> float | None:
+    """Return the mean of the known times, in milliseconds."""
     known = seconds[np.isfinite(seconds)]
-    return round(1000 * float(np.median(known)), 3) if known.size else None
+    return round(1000 * float(known.mean()), 3) if known.size else None
 
 
 def _accuracy(plan: Plan | None, answers: ClassAnswers) -> tuple[Estimate | None, Estimate | None]:
@@ -307,35 +289,34 @@ def default_answers(dataset: Dataset, answers: Answers) -> Iterator[tuple[Remedy
 
 def with_front(rows: Sequence[RemedyScore]) -> tuple[RemedyScore, ...]:
     """Return the rows of one model with the Pareto front marked."""
-    kinds = [
-        (
-            one.changes,
-            one.swallowed,
-            one.delay_ms if rows[0].changes_per_s is not None else 0.0,
-            one.forwards or 1.0,
-            -_value(one.acc_pmk),
-        )
-        for one in rows
+    costs = [
+        (one.changes, one.swallowed, one.delay_ms or 0.0, one.forwards or 1.0, -_value(one.acc_pmk)) for one in rows
     ]
-    return tuple(replace(one, is_front=best) for one, best in zip(rows, on_front(kinds), strict=True))
+    return tuple(replace(one, is_front=best) for one, best in zip(rows, on_front(costs), strict=True))
 
 
 def recommended(rows: Sequence[RemedyScore]) -> RemedyScore | None:
-    """Return the remedy with the shortest delay that removes enough changes of a model; None if none does.
+    """Return the remedy of a model that helps most at an acceptable cost; None if none does.
 
-    It shows some change, swallows few of the real ones and does not lower acc_pmk. Ties go to fewer changes.
+    It removes enough changes, swallows few of the real ones and does not lower acc_pmk. Those with fewer forward passes
+    come first. Then, if real changes are known, the fewest changes decide. If none is known, nobody knows what a
+    remedy hides, and the fewest altered frames decide.
     """
     bare = next(one for one in rows if one.remedy == NONE)
     able = [
         one
         for one in rows
         if one.remedy != NONE
-        and (one.delay_ms is not None or (one.changes and one.changes_per_s is None))
         and (one.fewer or 0) >= ENOUGH
         and one.swallowed <= FEW * one.real_changes
         and _value(one.acc_pmk) >= _value(bare.acc_pmk)
     ]
-    return min(able, key=lambda one: (one.forwards or 1, one.delay_ms or 0.0, one.changes, one.remedy), default=None)
+    known = bare.real_changes > 0
+    return min(
+        able,
+        key=lambda one: (one.forwards or 1, one.changes if known else one.altered, one.delay_ms or 0.0, one.remedy),
+        default=None,
+    )
 
 
 def _value(found: Estimate | None) -> float:

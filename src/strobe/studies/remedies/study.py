@@ -47,9 +47,9 @@ def remedies(view: View) -> Answer:
 def _panel(rows: Sequence[RemedyScore], axes: Any) -> None:
     axes.plot([0], [0], alpha=0)  # both axes start at 0
     for is_front, colour, line, name in ((True, RIGHT, "-", "Pareto front"), (False, GREY, "", "other remedies")):
-        part = [one for one in rows if one.is_front is is_front and None not in (one.delay_ms, one.changes_per_s)]
+        part = [one for one in rows if one.is_front is is_front and one.changes_per_s is not None]
         part.sort(key=lambda one: one.delay_ms or 0.0)
-        at = [one.delay_ms for one in part], [one.changes_per_s for one in part]
+        at = [one.delay_ms or 0.0 for one in part], [one.changes_per_s for one in part]
         axes.plot(*at, color=colour, marker="o", markersize=4, linestyle=line, label=name)
         for x, y, one in zip(*at, part, strict=True):
             if is_front or one.remedy == NONE:

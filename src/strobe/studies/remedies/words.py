@@ -12,7 +12,7 @@ from strobe.studies.remedies.score import ENOUGH, FEW, recommended
 NAME = "remedies"
 COLUMNS = ["remedy", "changes/s", "fewer", "altered", "acc_orig", "acc_pmk", "delay ms", "passes/frame", "truth lost"]
 NOTES = (
-    "changes per second of video; altered: frames with another answer, %; delay: the median until a change is shown; "
+    "changes per second of video; altered: frames with another answer, %; delay: of a sure and lasting change; "
     "truth lost: swallowed + delayed of the real changes that the model follows; * no other row is as good in changes, "
     "acc_pmk, delay, passes and swallowed changes",
 )
