@@ -153,8 +153,8 @@ def chosen_crop(image: Image, share: float) -> Floats:
     """
     grey = np.asarray(image, dtype=np.float64).mean(axis=2)
     edges = np.zeros((grey.shape[0] + 1, grey.shape[1] + 1))
-    edges[1:-1, 1:] += np.abs(np.diff(grey, axis=0))
-    edges[1:, 1:-1] += np.abs(np.diff(grey, axis=1))
+    edges[2:, 1:] += np.abs(np.diff(grey, axis=0))
+    edges[1:, 2:] += np.abs(np.diff(grey, axis=1))
     total = edges.cumsum(axis=0).cumsum(axis=1)
     high, wide = max(1, round(grey.shape[0] * share)), max(1, round(grey.shape[1] * share))
     inside = total[high:, wide:] - total[:-high, wide:] - total[high:, :-wide] + total[:-high, :-wide]
