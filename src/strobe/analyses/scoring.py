@@ -230,7 +230,8 @@ class Scoring:
     `path` is the dataset's folder, `candidates` is its content before review, and `dataset` is the part that is scored.
     `videos` is the subset, or None. `tasks` has the task of each model. `types` maps models to their type, if known,
     and to whether they are standard models. `is_repeated`: a model was asked several times about each frame.
-    `is_remote`: a model was asked over a network.
+    `is_remote`: a model was asked over a network. `remedies`: the default list of remedies is measured.
+    `is_remedied`: a model is a remedy for another.
     """
 
     path: Path
@@ -245,6 +246,8 @@ class Scoring:
     flicker: FlickerOptions | None = None
     is_repeated: bool = False
     is_remote: bool = False
+    remedies: bool = False
+    is_remedied: bool = False
 
     @cached_property
     def merged(self) -> Dataset:

@@ -61,6 +61,9 @@ _GROUPS = (
                           "generator's first target."),
         click.option("--compare-review", is_flag=True,
                      help="Also score without review, and report the effect of review."),
+        click.option("--remedies", is_flag=True,
+                     help="Also measure what would stop the flicker: a list of remedies over the stored answers, which "
+                     "needs no forward pass. Name others as models: -m hold=0.5:MODEL."),
         click.option("--sure", type=click.FloatRange(0, 1), default=0.5, show_default=True,
                      help="Without labels: a flip is sure if the confidences of both frames reach this value."),
         click.option("--coarser", type=_FILE,
@@ -70,7 +73,7 @@ _GROUPS = (
                      help="Bootstrap draws of videos for means and differences, at least 100, or 0 for none. Not used "
                      "for mAP."),
         seed_option,
-        common=("k", "subset", "allow_missing", "compare_review"),
+        common=("k", "subset", "allow_missing", "compare_review", "remedies"),
     ),
     options(
         "files", "Prediction files", dict,

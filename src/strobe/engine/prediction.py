@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strobe.analyses.early import StoppedEarly
+from strobe.core.answers import Answers, ClassAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import ModelFailed, StrobeError, expect, printable, spelled, without_name
 from strobe.core.labels import MERGES
@@ -32,10 +33,11 @@ from strobe.engine.loading import (
     source_for,
     store_of,
 )
+from strobe.engine.remedies import derive_remedy, looks, mean_of
 from strobe.engine.running import ExecutorOptions
-from strobe.engine.views import Crops, Detectors, crops_of, derive, write_outside
+from strobe.engine.views import Crops, Detectors, crops_of, derive, sizes_of, write_outside
 from strobe.models.cores import cores, sharing_cores
-from strobe.models.grammar import BoxesView, CropView
+from strobe.models.grammar import BoxesView, CropView, RemedyView
 from strobe.models.options import LoadOptions, check_decoding
 from strobe.models.requested import RequestedModel
 from strobe.store.brought import Absent, brought_files
@@ -116,12 +118,13 @@ def run_requested(
     """
     if not models:
         return []
-    boxed = next((model.name for model in models if model.view is not None), None)
-    if options.stop_early and boxed is not None:
+    combined = next((model.name for model in models if model.view is not None), None)
+    if options.stop_early and combined is not None:
         raise StrobeError(
-            f"<<stop_early>>: {printable(boxed)} uses boxes, which need every frame; remove <<stop_early>> or this "
+            f"<<stop_early>>: {printable(combined)} needs every frame of another model; remove <<stop_early>> or this "
             "model"
         )
+    boxed = any(isinstance(model.view, BoxesView | CropView) for model in models)
     if options.limits_requests or any(one.is_remote for one in models):
         _requests().check(models, options)
     for one in models:
@@ -134,7 +137,7 @@ def run_requested(
             f"<<engine={options.engine.name}>>: other machines cannot access frames that a program passes; save the "
             "dataset to a folder"
         )
-    detectors = None if boxed is None else Detectors(dataset, run, models, stage=stage)
+    detectors = Detectors(dataset, run, models, stage=stage) if boxed else None
     singles = [*(model for model in models if model.view is None), *(detectors.helpers if detectors else ())]
     with run.predicting() as held, away(options.engine, options.load.device, progress, held=held) as cluster:
         decoding = {one.settings.decode or options.decode for one in models}
@@ -151,6 +154,7 @@ def run_requested(
         outcome_of = {outcome.name: outcome for outcome in work.run(singles)}
         if detectors is not None:
             outcome_of |= work.run_views(models, detectors, outcome_of)
+        outcome_of |= work.run_remedies(models, outcome_of, stage=stage)
         outcomes = [outcome_of[model.name] for model in models]
         _commit(run, dataset, outcomes, asked=asked_for or [model.name for model in models])
     return outcomes
@@ -291,6 +295,65 @@ class _Work:
         except StrobeError as error:
             return self._failed(model, error)
         return PredictOutcome(name=model.name, ok=True, outcome=outcome)
+
+    def run_remedies(
+        self, models: Sequence[RequestedModel], outcomes: Mapping[str, PredictOutcome], *, stage: Path | None
+    ) -> dict[str, PredictOutcome]:
+        """Derive the answers of remedies, each after the model that it is for."""
+        found = dict(outcomes)
+        left = [model for model in models if isinstance(model.view, RemedyView)]
+        while left:
+            waiting = {name for one in left for name in (one.name, one.spec)}
+            free = [one for one in left if one.view is None or one.view.source not in waiting]
+            for model in free or left:
+                view = model.view
+                if isinstance(view, RemedyView):
+                    found[model.name] = self._remedied(model, view, models, found, stage)
+            left = [one for one in left if one not in free] if free else []
+        return found
+
+    def _remedied(
+        self,
+        model: RequestedModel,
+        view: RemedyView,
+        models: Sequence[RequestedModel],
+        outcomes: Mapping[str, PredictOutcome],
+        stage: Path | None,
+    ) -> PredictOutcome:
+        source = next((one for one in models if view.source in (one.name, one.spec)), None)
+        name = view.source if source is None else source.name
+        try:
+            if name in outcomes and not outcomes[name].ok:
+                raise ModelFailed(f"{printable(name)}: {without_name(name, outcomes[name].error or 'failed')}")
+            self._check_free(model)
+            held = self._run.models(self._dataset, only=[name], stage=stage)[0]
+            answers: Answers
+            if view.remedy.rule.looks:
+                answers, forwards = self._looked(model, view, source)
+            else:
+                answers = held.load()
+                forwards = int(held.facts.get("forwards", answers.scored.sum()))
+            self._run.record(self._dataset, path=self._dataset.root or Path(), changes={})
+            frames = FrameNames(self._dataset, self._run.path)
+            outcome = derive_remedy(model.name, view, held, answers, self._run, frames, forwards=forwards)
+        except StrobeError as error:
+            return self._failed(model, error)
+        return PredictOutcome(name=model.name, ok=True, outcome=outcome)
+
+    def _looked(
+        self, model: RequestedModel, view: RemedyView, source: RequestedModel | None
+    ) -> tuple[ClassAnswers, int]:
+        """Run a classifier on the crops of a remedy. Return its mean answers, and the forward passes of all crops."""
+        if source is None or source.is_brought or source.view is not None or self.source is None:
+            raise ModelFailed(f"{view.remedy.text}: its model must be a classifier that this command runs")
+        sizes = sizes_of(self._dataset, self.source, np.unique(self._dataset.sets.frame).astype(np.int64))
+        names: list[str] = []
+        for crops in looks(view.remedy, self._dataset, self.source, sizes):
+            names.append(f"{model.name} ({len(names) + 1})")
+            for done in self.run([replace(source, name=names[-1], helper=True)], crops):
+                if not done.ok:
+                    raise ModelFailed(done.error or "failed")
+        return mean_of(self._run.models(self._dataset, only=names))
 
     def _failed(self, model: RequestedModel, error: StrobeError) -> PredictOutcome:
         if not self._alone:

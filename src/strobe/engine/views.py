@@ -25,7 +25,7 @@ from strobe.core.ports import FrameSource, Image, Progress, SendableSource
 from strobe.core.tables import Boxes
 from strobe.core.tasks import Task
 from strobe.engine.engine import ModelOutcome
-from strobe.models.grammar import BoxesView, CropView, View
+from strobe.models.grammar import BoxesView, CropView
 from strobe.models.requested import RequestedModel
 from strobe.store.brought import brought_files
 from strobe.store.frame_names import FrameNames
@@ -116,7 +116,8 @@ class Detectors:
         stored_names = set(shard_models(run.path)) if run.exists else set()
         self._name: dict[str, str] = {}
         self.helpers: list[RequestedModel] = []
-        for text in dict.fromkeys(model.view.source for model in models if model.view is not None):
+        views = [model.view for model in models if isinstance(model.view, BoxesView | CropView)]
+        for text in dict.fromkeys(view.source for view in views):
             if text in own or text in held:
                 self._name[text] = own.get(text, text)
                 continue
@@ -126,11 +127,11 @@ class Detectors:
             if text != "truth":
                 self.helpers.append(RequestedModel(text, text, helper=True))
 
-    def name_of(self, view: View) -> str:
+    def name_of(self, view: BoxesView | CropView) -> str:
         """Return the name of the view's detector in the run."""
         return self._name[view.source]
 
-    def held(self, view: View) -> StoredModel:
+    def held(self, view: BoxesView | CropView) -> StoredModel:
         """Return the view's detector in the run. Raise ModelFailed if its answers are not boxes.
 
         Classes can be derived from a file. A crop needs the boxes of every frame.
@@ -266,7 +267,7 @@ def crops_of(
     else:
         boxes_found = boxes_held(detectors.held(view), every_box=True)
         may_lack = boxes_found.scored  # frames that the detector could not read are not frames without a box
-    sizes = _sizes(dataset, source, np.intersect1d(rows, boxes_found.frame))
+    sizes = sizes_of(dataset, source, np.intersect1d(rows, boxes_found.frame))
     labels = _right_labels(dataset) if view.picking.pick == "label" else {}
     boxes = picked(boxes_found, view.picking, sizes_wh=sizes, labels=labels)
     has_box = np.isfinite(boxes[:, 0])
@@ -278,7 +279,7 @@ def crops_of(
     return Crops(boxes=boxes, context=view.picking.context, fit=view.fit, said=said), outside
 
 
-def _sizes(dataset: Dataset, source: FrameSource, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+def sizes_of(dataset: Dataset, source: FrameSource, rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the width and height of each frame, (F, 2).
 
     If the dataset does not record the size of one of these rows, the frame is read.

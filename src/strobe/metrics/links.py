@@ -97,7 +97,9 @@ def best_pairs(overlap: Floats, *, least: float) -> tuple[Ints, Ints]:
     return one, other
 
 
-def link_boxes(found: BoxAnswers, frames: Ints, timeline: Ints, *, rules: LinkRules | None = None) -> Ints:
+def link_boxes(
+    found: BoxAnswers, frames: Ints, timeline: Ints, *, rules: LinkRules | None = None, trimmed: bool = True
+) -> Ints:
     """Return the number of each box's link, (B,); −1 for boxes in no link.
 
     `frames` (N,) are rows of frames ordered by time within each `timeline` (N,); see metrics.flicker.timelines. Boxes
@@ -106,7 +108,8 @@ def link_boxes(found: BoxAnswers, frames: Ints, timeline: Ints, *, rules: LinkRu
     the previous frame are paired first, and sure boxes are paired before faint boxes. Links in a gap are then paired
     with the boxes that are left.
 
-    Faint boxes after the last sure box of a link are not part of it. Boxes without an area are ignored.
+    Faint boxes after the last sure box of a link are not part of it, unless `trimmed` is False: the links of a frame
+    then depend on no later frame. Boxes without an area are ignored.
 
     >>> boxes = np.array([[0.0, 0, 9, 9], [1.0, 0, 10, 9], [3.0, 0, 12, 9], [80.0, 0, 90, 9]])
     >>> found = BoxAnswers.of(np.array([0, 1, 3, 3]), np.zeros(4, dtype=int), boxes, np.full(4, 0.9),
@@ -125,7 +128,7 @@ def link_boxes(found: BoxAnswers, frames: Ints, timeline: Ints, *, rules: LinkRu
         for step, frame in enumerate(frames[first:end].tolist()):
             chain.extend(_without_duplicates(found, rows[starts[frame] : starts[frame + 1]], rules.duplicate), step)
         n_links = chain.n_links
-    return _trimmed(found, link, frames, rules.confidence)
+    return _trimmed(found, link, frames, rules.confidence) if trimmed else link
 
 
 class _Chain:

@@ -7,6 +7,9 @@ The part after `NAME=` may combine two models: classes derived from a detector's
 
 FROM is `truth`, a detector, or the name of a model of the same command or run. If a detector's name contains a colon,
 an option must follow to mark its end: crop:torchvision:ssd300_vgg16,context=1.2:timm:resnet50.
+
+    KIND=VALUE:MODEL   a remedy for flicker (metrics.remedies.KINDS), e.g. hold=0.27:MODEL; MODEL may be a view
+
 """
 
 import re
@@ -16,6 +19,7 @@ from dataclasses import dataclass, replace
 from strobe.core.boxed import MERGERS, BoxChoice
 from strobe.core.crops import FITS
 from strobe.core.errors import ModelFailed, UnknownName, expect, printable
+from strobe.metrics.remedies import KINDS, Remedy
 from strobe.models.providers import FORMS, PROVIDERS
 
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
@@ -47,7 +51,11 @@ def split_name(text: str) -> tuple[str | None, str]:
 
     >>> split_name("mine=preds:scores.json"), split_name("a=py:f.py:make"), split_name("preds:k=3.json")
     (('mine', 'preds:scores.json'), ('a', 'py:f.py:make'), (None, 'preds:k=3.json'))
+    >>> split_name("hold=0.27:efficientnet-lite0"), split_name("a=hold=0.27:efficientnet-lite0")
+    ((None, 'hold=0.27:efficientnet-lite0'), ('a', 'hold=0.27:efficientnet-lite0'))
     """
+    if text.partition("=")[0] in KINDS:
+        return None, text
     name, mark, spec = text.partition("=preds:")
     if mark and name:
         return name, f"preds:{spec}"
@@ -153,7 +161,26 @@ class CropView:
         )
 
 
-View = BoxesView | CropView
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemedyView:
+    """A model with a remedy for flicker. `source` is the model: a model string, or a model of the command or run."""
+
+    remedy: Remedy
+    source: str
+
+    def __post_init__(self) -> None:
+        if not self.source.strip():
+            raise ModelFailed(f"{self.remedy.text}: a model is missing, e.g. {self.remedy.text}:efficientnet-lite0")
+        if self.source.startswith("preds:"):
+            raise ModelFailed(
+                f"{printable(self.source)}: pass the file as a separate model: -m NAME=preds:FILE "
+                f"-m {self.remedy.text}:NAME"
+            )
+        if self.remedy.rule.looks and view_of(self.source) is not None:
+            raise ModelFailed(f"{self.remedy.text}: expected a classifier, got {printable(self.source)}")
+
+
+View = BoxesView | CropView | RemedyView
 
 
 def view_of(text: str) -> View | None:
@@ -163,7 +190,12 @@ def view_of(text: str) -> View | None:
     ('sum', None)
     >>> view_of("crop:torchvision:ssd300_vgg16,context=1.2:py:mine.py:make").classifier
     'py:mine.py:make'
+    >>> view_of("hold=0.27:boxes:strobe-tiny").source
+    'boxes:strobe-tiny'
     """
+    if text.partition("=")[0] in KINDS:
+        remedy, _, source = text.partition(":")
+        return RemedyView(remedy=Remedy.of(remedy), source=source)
     if text.startswith("crop:"):
         return _crop(text)
     boxes = _BOXES.fullmatch(text)
@@ -177,6 +209,9 @@ def inner_specs(text: str) -> Iterator[str]:
     view = view_of(text)
     if view is None:
         yield text
+        return
+    if isinstance(view, RemedyView):
+        yield from inner_specs(view.source)
         return
     if view.source != "truth":
         yield view.source

@@ -11,6 +11,7 @@ from strobe.core.ports import Classifier, Detector
 from strobe.models.grammar import (
     BoxesView,
     CropView,
+    RemedyView,
     View,
     inner_specs,
     is_address,
@@ -53,7 +54,7 @@ class RequestedModel:
     @property
     def takes(self) -> tuple[str, ...]:
         """The settings of a model list that its provider takes; every setting for a model that a program passed."""
-        if self.is_brought or isinstance(self.view, BoxesView):
+        if self.is_brought or isinstance(self.view, BoxesView | RemedyView):
             return ()
         if self.live is not None:
             return SETTINGS
@@ -115,7 +116,31 @@ def requested_models(
                     f'two models are called {model.name}; name them with -m NAME=SPEC, or name = "…" in a list'
                 )
     expect(bool(by_name), "models", "at least one", list(models))
-    return list(by_name.values())
+    return _with_sources(list(by_name.values()))
+
+
+def _with_sources(models: Sequence[RequestedModel]) -> list[RequestedModel]:
+    """Return the models, each remedy after the model that it is for, which is a model of the results, too.
+
+    A source that is no model string must be the name of a model of the run.
+    """
+    known = {one.name for one in models} | {one.spec for one in models}
+    out: list[RequestedModel] = []
+    for model in models:
+        chain, view = [model], model.view
+        while isinstance(view, RemedyView) and view.source not in known and _is_model(view.source):
+            known.add(view.source)
+            chain.append(RequestedModel(view.source, view.source))
+            view = chain[-1].view
+        out += reversed(chain)
+    return out
+
+
+def _is_model(spec: str) -> bool:
+    try:
+        return view_of(spec) is not None or bool(parse(spec))
+    except StrobeError:
+        return False
 
 
 def _read(text: str | Mapping[str, Any], *, trust: bool) -> list[RequestedModel]:

@@ -16,7 +16,7 @@ from strobe.core.tasks import Task
 from strobe.engine.engine import PredictOutcome
 from strobe.engine.prediction import PredictOptions, run_requested
 from strobe.formats.bring import bring
-from strobe.models.grammar import BoxesView
+from strobe.models.grammar import BoxesView, RemedyView
 from strobe.models.requested import RequestedModel, requested_models
 from strobe.store.dataset_folder import is_dataset
 from strobe.store.opening import Opened, frame_source
@@ -134,7 +134,7 @@ def evaluate(
     _check_shown(place, requested, show, request)
     files = [model for model in requested if model.is_brought]
     others = [model for model in requested if not model.is_brought]
-    if any(not isinstance(model.view, BoxesView) for model in others):
+    if any(not isinstance(model.view, BoxesView | RemedyView) for model in others):
         frame_source(opened.candidates)  # raises an error before anything is written if there are no images
     with place.stage() as stage:
         if files:

@@ -82,6 +82,7 @@ class ScoreRunOptions(FileOptions):
     subset: Path | None = None
     types: Path | None = None
     compare_review: bool = False
+    remedies: bool = False
     sure: float = SURE
     coarser: Path | None = None
     models: tuple[str, ...] = ()
@@ -306,6 +307,8 @@ def score_models(
         detection=request.detection,
         types=types,
         compare_review=request.compare_review,
+        remedies=request.remedies,
+        is_remedied=any(model.facts.get("view") == "remedy" for model in models),
         flicker=_flicker_options(request, opened.dataset),
         is_repeated=any(isinstance(model, StoredModel) and model.is_repeated for model in models),
         is_remote=any(isinstance(model, StoredModel) and bool(model.facts.get("remote")) for model in models),

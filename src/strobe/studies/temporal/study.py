@@ -169,6 +169,8 @@ class Temporal(Study):
         main: Sequence[FigureSpec] = (
             [replace(one, title=ALONE.get(one.name, one.title)) for one in MAIN] if alone else MAIN
         )
+        if "remedies" in (view.results.studies or {}):  # their figure takes the place of that of smoothing
+            main = [one for one in main if one.name != smoothing.name]
         return [
             *out,
             SectionFigures(section="main", figures=main, lists_missing=True),

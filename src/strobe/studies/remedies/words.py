@@ -1,0 +1,74 @@
+"""The sentences and the table of remedies, for page and terminal."""
+
+from collections.abc import Sequence
+
+from strobe.core.codec import decode
+from strobe.core.errors import printable
+from strobe.report.view import Lines, View
+from strobe.report.wording import counted, percent, plain_number
+from strobe.studies.remedies.records import NONE, RemedyScore
+from strobe.studies.remedies.score import ENOUGH, FEW, recommended
+
+NAME = "remedies"
+COLUMNS = ["remedy", "changes/s", "fewer", "altered", "acc_orig", "acc_pmk", "delay ms", "passes/frame", "truth lost"]
+NOTES = (
+    "changes per second of video; altered: frames with another answer, %; delay: of a sure and lasting change; "
+    "truth lost: swallowed + delayed of the real changes that the model follows; * no other row is as good in changes, "
+    "acc_pmk, delay, passes and swallowed changes",
+)
+TERMS = (
+    ("Remedy", "A rule over the answers in time, such as hold=0.27: a change is believed after 0.27 s."),
+    ("Truth lost", "Real changes (of the label, at a cut, of an object) that a remedy shows late or never."),
+)
+
+
+def scores(view: View) -> dict[str, tuple[RemedyScore, ...]]:
+    """Return the rows of each model in the results."""
+    found = (view.results.studies or {}).get(NAME, {})
+    return {name: decode(tuple[RemedyScore, ...], rows, where=f"studies.{NAME}") for name, rows in found.items()}
+
+
+def verdict(model: str, rows: Sequence[RemedyScore]) -> str:
+    """Return the remedy that is recommended for a model, with what it gains and costs, or that none helps enough."""
+    best, who = recommended(rows), printable(model)
+    if not rows[0].changes:
+        return f"{who} needs no remedy: none of its answers changes in {counted(rows[0].frames, 'frame')}."
+    if best is None:
+        return (
+            f"{who}: nothing helps enough: no remedy removes {percent(ENOUGH, digits=0)} of the changes, swallows at "
+            f"most {percent(FEW, digits=0)} of the real ones and keeps acc_pmk."
+        )
+    n, lost = best.real_changes, best.swallowed
+    truth = f"{lost} of {counted(n, 'real change')} lost, {best.delayed} delayed"
+    if not n:
+        truth = "no real change is known here, so what it hides is unknown"
+    late = ", of unknown delay" if best.delay_ms is None else f", {plain_number(round(best.delay_ms))} ms of delay"
+    return f"{who}: {best.remedy} has {percent(best.fewer, digits=0)} fewer changes{late}; {truth}."
+
+
+def remedy_lines(view: View) -> list[Lines]:
+    """Return a table for each model."""
+    out: list[Lines] = []
+    for model, rows in scores(view).items():
+        cells = [_cells(one) for one in rows]
+        title = f"{printable(view.results.dataset.name)}: remedies for {printable(model, limit=60)}"
+        out.append((title, COLUMNS, cells, [*NOTES, verdict(model, rows)]))
+    return out
+
+
+def _cells(one: RemedyScore) -> list[str]:
+    lost = f"{one.swallowed} + {one.delayed} of {one.real_changes}" if one.real_changes else "—"
+    return [
+        f"{one.remedy}{' *' if one.is_front else ''}",
+        _number(one.changes_per_s),
+        "" if one.remedy == NONE else percent(one.fewer, digits=0),
+        percent(one.altered),
+        *("—" if acc is None else percent(acc) for acc in (one.acc_orig, one.acc_pmk)),
+        _number(one.delay_ms, 0),
+        _number(one.forwards),
+        lost,
+    ]
+
+
+def _number(value: float | None, digits: int = 2) -> str:
+    return "—" if value is None else f"{value:.{digits}f}"
