@@ -28,8 +28,11 @@ def worlds(draw: st.DrawFn) -> tuple[World, list[int], list[int], list[bool]]:
             sets.append(PlainSet(start + anchor, near))
     many = len(frames)
     old, new = (draw(st.lists(st.integers(0, 2), min_size=many, max_size=many)) for _ in range(2))
-    return World(2, 3, [None] * n_videos, frames, sets, "frame"), old, new, draw(
-        st.lists(st.booleans(), min_size=many, max_size=many)
+    return (
+        World(2, 3, [None] * n_videos, frames, sets, "frame"),
+        old,
+        new,
+        draw(st.lists(st.booleans(), min_size=many, max_size=many)),
     )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strobe.analyses.early import is_stopped, settled_sets
+from strobe.analyses.forms import FormFamily
 from strobe.analyses.model_results import DetectionScore, ModelResult
 from strobe.analyses.plan import Plan, ScoreOptions
 from strobe.analyses.results import Results
@@ -230,7 +231,7 @@ class Scoring:
     `path` is the dataset's folder, `candidates` is its content before review, and `dataset` is the part that is scored.
     `videos` is the subset, or None. `tasks` has the task of each model. `types` maps models to their type, if known,
     and to whether they are standard models. `is_repeated`: a model was asked several times about each frame.
-    `is_remote`: a model was asked over a network.
+    `is_remote`: a model was asked over a network. `families` are the models that are forms of one model.
     """
 
     path: Path
@@ -245,6 +246,7 @@ class Scoring:
     flicker: FlickerOptions | None = None
     is_repeated: bool = False
     is_remote: bool = False
+    families: tuple[FormFamily, ...] = ()
 
     @cached_property
     def merged(self) -> Dataset:

@@ -15,6 +15,9 @@ from strobe.core.errors import expect
 from strobe.metrics.detection.match import box_iou
 from strobe.metrics.links import best_pairs
 
+MOVED = 0.9
+"""A paired box has moved if its IoU with the old box is below this."""
+
 
 @dataclass(frozen=True, slots=True)
 class Flips:
@@ -107,4 +110,4 @@ def object_changes(
 
 
 def _sure(boxes: BoxAnswers, rows: slice, confidence: float) -> Ints:
-    return rows.start + np.flatnonzero(boxes.score[rows] >= confidence)
+    return np.asarray(rows.start + np.flatnonzero(boxes.score[rows] >= confidence))

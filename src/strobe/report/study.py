@@ -163,6 +163,7 @@ STUDIES: Registry[Study] = StudyList(
         "unlabelled": "strobe.studies.unlabelled.study:UNLABELLED",
         "detection": "strobe.studies.detection.study:DETECTION",
         "noise": "strobe.studies.noise.study:NOISE",
+        "forms": "strobe.studies.forms.study:FORMS",
         "trainings": "strobe.studies.trainings.study:TRAININGS",
         "review": "strobe.studies.review.study:REVIEW",
         "stills": "strobe.studies.stills.study:STILLS",

@@ -396,7 +396,11 @@ class Run:
 
         files = brought_files(self.path) | (brought_files(stage) if stage else {})
         by_file = sorted(files.items(), key=lambda item: item[1][0].name)
-        stored = [held(name, facts_of(self.path, name), None) for name in shard_models(self.path)]
+        outcomes = about.get("models", {})
+        stored = [
+            held(name, {**facts_of(self.path, name), "outcome": outcomes.get(name, {})}, None)
+            for name in shard_models(self.path)
+        ]
         stored += [held(name, facts, file) for name, (file, facts) in by_file]
         if not only:
             return [model for model in stored if not model.facts.get("helper")]

@@ -15,11 +15,8 @@ from strobe.core.answers import Answers, BoxAnswers, ClassAnswers
 from strobe.core.arrays import Bools, Ints
 from strobe.core.estimate import Missing
 from strobe.metrics.columns import Column, share
-from strobe.metrics.negative_flips import Flips, ObjectChanges, flips, object_changes, set_flips
+from strobe.metrics.negative_flips import MOVED, Flips, ObjectChanges, flips, object_changes, set_flips
 from strobe.studies.unlabelled.plan import answer_labels
-
-MOVED = 0.9
-"""A paired box has moved if its IoU with the old box is below this."""
 
 _NO_CLASSES = "it is for classifiers"
 _NO_BOXES = "it is for detectors"
@@ -89,7 +86,7 @@ class FormPair:
 
     def of_all_rows(self, marks: Bools) -> Bools:
         """Return the sets whose every row is marked, (S,); `marks` is (R,)."""
-        return np.bincount(self.plan.set_row[~marks], minlength=self.plan.n_sets) == 0
+        return np.asarray(np.bincount(self.plan.set_row[~marks], minlength=self.plan.n_sets) == 0)
 
     def frames(self, kind: Literal["negative", "positive", "changed"]) -> Column | Missing:
         """Return flips of one kind, with a row per frame."""
