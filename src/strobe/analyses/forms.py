@@ -11,6 +11,9 @@ _RUNTIMES = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO", "torch": "Py
 _OWN_KEYS = ("precision", "backend", "runtime", "compiled", "size_hw")
 """The keys of the preprocessing that have a name of their own in `form_of_facts`."""
 
+_NAMED = ("answers", "precision", "runtime", "decoder", "image size", "batch size")
+"""The facts that are stated even if the reference does not state them."""
+
 Facts = Mapping[str, Any]
 """The facts of a model in a run, by name: the content of its model.json, or what is stored with a prediction file."""
 
@@ -28,7 +31,7 @@ class FormFamily:
 
 
 def form_families(models: Mapping[str, Facts]) -> tuple[FormFamily, ...]:
-    """Return the families of at least two forms, in the order of the models.
+    """Return the families of at least two forms, in the order in which the models were requested.
 
     Two models are forms of one if their weights have the same digest, if they are the same bundled model, or if one
     declares `form_of` the other, by its name in the run or by its model string. A model that sees crops, or that only
@@ -45,7 +48,7 @@ def form_families(models: Mapping[str, Facts]) -> tuple[FormFamily, ...]:
             groups.remove(group)
             keys, members = keys | group[0], [*group[1], *members]
         groups.append((keys, members))
-    order = list(models)
+    order = sorted(models, key=lambda name: models[name].get("place", len(models)))
     found = [sorted(members, key=order.index) for _, members in groups if len(members) > 1]
     return tuple(_family(members, able) for members in sorted(found, key=lambda members: order.index(members[0])))
 
@@ -81,10 +84,10 @@ def _family(names: Sequence[str], models: Mapping[str, Facts]) -> FormFamily:
 
 
 def form_of_facts(facts: Facts) -> dict[str, str]:
-    """Return what makes a form, by name, as far as the facts state it.
+    """Return what makes a form, by name, as far as the facts state it. What a form declares comes before all else.
 
     >>> form_of_facts({"preprocessing": {"precision": "bfloat16", "size_hw": [64, 64]}, "batch_size": 4})
-    {'precision': 'bfloat16', 'image size': '64×64', 'batch size': '4'}
+    {'precision': 'bfloat16', 'compiled': 'no', 'image size': '64×64', 'batch size': '4'}
     """
     out: dict[str, str] = {}
     settings = facts.get("preprocessing")
@@ -100,8 +103,8 @@ def form_of_facts(facts: Facts) -> dict[str, str]:
         out["runtime"] = " ".join([_RUNTIMES.get(name, name), str(settings.get("runtime", ""))]).strip()
     elif facts.get("runtime"):
         out["runtime"] = str(facts["runtime"])
-    if settings.get("compiled"):
-        out["compiled"] = "yes"
+    if settings:
+        out["compiled"] = "yes" if settings.get("compiled") else "no"
     if facts.get("decode"):
         out["decoder"] = str(facts["decode"])
     if isinstance(size := settings.get("size_hw"), Sequence) and len(size) == 2:
@@ -113,33 +116,26 @@ def form_of_facts(facts: Facts) -> dict[str, str]:
         for key, value in settings.items()
         if key not in _OWN_KEYS and value is not None
     }
+    out |= json.loads(facts.get("form", "{}"))
     if facts.get("weights") and not (facts.get("spec", {}).get("provider") == "bundled" and "@" not in _text(facts)):
         out["weights"] = str(facts["weights"])[:12]
-    declared: Mapping[str, str] = json.loads(facts.get("form", "{}"))
-    return out | {name: f"{value} (declared)" for name, value in declared.items()}
+    return out
 
 
 def differences(reference: Facts, form: Facts) -> tuple[str, ...]:
     """Return what differs between two forms, one text for each fact; empty if all facts are equal.
 
-    A fact that only one side states is given without the other.
+    A fact that only the reference states is unknown, not different, and is left out. A fact that only the form states
+    is given if the form declares it or if it has a name of its own, such as the runtime.
 
     >>> differences({"preprocessing": {"precision": "float32"}}, {"preprocessing": {"precision": "bfloat16"}})
     ('precision: float32 → bfloat16',)
     """
-    old, new = form_of_facts(reference), form_of_facts(form)
-    if "answers" in new:  # what a file does not declare is unknown, not different
-        old = {name: value for name, value in old.items() if name in new}
-    if old.get("runtime", "").split(" ")[0] != new.get("runtime", "").split(" ")[0]:
-        for facts in (old, new):
-            facts.pop("optimisation", None)  # it is a setting of one runtime
-    changed = [name for name in {**new, **old} if old.get(name) != new.get(name)]
-    texts = [
-        f"{name}: {old[name]} → {new[name]}"
-        if name in old and name in new
-        else f"{name}: {new[name]}"
-        if name in new
-        else f"without {name}: {old[name]}"
-        for name in changed
-    ]
+    old, new, declared = form_of_facts(reference), form_of_facts(form), json.loads(form.get("form", "{}"))
+    texts = []
+    for name, value in new.items():
+        if old.get(name) == value or (name not in old and name not in (*_NAMED, *declared)):
+            continue
+        text = f"{name}: {old[name]} → {value}" if name in old else f"{name}: {value}"
+        texts.append(f"{text} (declared)" if name in declared else text)
     return tuple(printable(text, limit=160) for text in texts)

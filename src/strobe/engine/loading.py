@@ -100,6 +100,7 @@ def store_of(
             **({"stopped_early": True} if stop_early else {}),
             **({"remote": True} if isinstance(runner.model, RemoteModel) else {}),
             "batch_size": spec.batch_size,
+            **({"runtime": runtime} if (runtime := getattr(runner.model, "runtime", "")) else {}),
             **({"size": spec.size} if spec.size is not None else {}),
             **form_facts(model.form_of or spec.form_of, {**spec.form, **model.form}),
             "spec": {

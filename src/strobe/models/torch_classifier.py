@@ -77,6 +77,11 @@ class TorchClassifier:
         return self._module
 
     @property
+    def runtime(self) -> str:
+        """The name and the version of what runs the forward, unless the preprocessing names another runtime."""
+        return f"PyTorch {self._torch.__version__}"
+
+    @property
     def device(self) -> str:
         """The device that runs the forward."""
         return self._setup.device

@@ -373,17 +373,21 @@ class Run:
         dataset's k.
         """
         frames = FrameNames(dataset, self.path)
-        about = self.about() if self.exists else {}
+        about, order = (self.about(), self.asked()) if self.exists else ({}, [])
 
         def held(name: str, facts: Mapping[str, Any], file: Path | None) -> StoredModel:
             task, committed = (
                 Task(str(facts.get("task", Task.CLASSIFICATION))),
                 not (stage and file and stage in file.parents),
             )
+            ran = about.get("models", {}).get(name, {})
+            own = {"frames_per_second": ran["frames_per_second"]} if "frames_per_second" in ran else {}
+            if name in order:
+                own["place"] = order.index(name)
             return StoredModel(
                 name=name,
                 task=task,
-                facts=facts,
+                facts={**facts, **own},
                 run=self.path,
                 dataset=dataset,
                 frames=frames,
@@ -396,11 +400,7 @@ class Run:
 
         files = brought_files(self.path) | (brought_files(stage) if stage else {})
         by_file = sorted(files.items(), key=lambda item: item[1][0].name)
-        outcomes = about.get("models", {})
-        stored = [
-            held(name, {**facts_of(self.path, name), "outcome": outcomes.get(name, {})}, None)
-            for name in shard_models(self.path)
-        ]
+        stored = [held(name, facts_of(self.path, name), None) for name in shard_models(self.path)]
         stored += [held(name, facts, file) for name, (file, facts) in by_file]
         if not only:
             return [model for model in stored if not model.facts.get("helper")]

@@ -97,7 +97,7 @@ class FormPair:
             return Missing(_NO_LABELS)
         frame = self.plan.frame[self.rows]
         video = self.plan.view.frames.video[frame]
-        return share(getattr(self.by_row, kind)[self.rows], video, measured=known & self.scored[frame])
+        return share(getattr(self.by_row, kind)[self.rows], video, measured=known & self.scored[frame], rare=True)
 
     def sets(self, kind: Literal["negative", "positive", "changed"]) -> Column | Missing:
         """Return flips of one kind, with a row per set."""
@@ -106,7 +106,7 @@ class FormPair:
         known = self.whole if kind == "changed" else self.whole & self.of_all_rows(self.has_label)
         if kind != "changed" and not self.has_label.any():
             return Missing(_NO_LABELS)
-        return share(getattr(self.by_set, kind), self.plan.cluster, measured=known)
+        return share(getattr(self.by_set, kind), self.plan.cluster, measured=known, rare=True)
 
     @cached_property
     def boxes(self) -> ObjectChanges | None:
@@ -118,7 +118,7 @@ class FormPair:
 
     def objects(self, frame: Ints, marks: Bools) -> Column:
         """Return a share of objects from the frame of each, (N,)."""
-        return share(marks, self.plan.view.frames.video[frame])
+        return share(marks, self.plan.view.frames.video[frame], rare=True)
 
 
 def _of_frames(name: str, kind: Any, meaning: str, *, worse: Literal["more", "less"], headline: bool) -> Measure[Any]:

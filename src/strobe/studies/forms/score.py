@@ -58,13 +58,7 @@ def forms_of(plan: Plan, family: FormFamily, models: Mapping[str, ModelForm]) ->
 
 def _own(plan: Plan, form: ModelForm) -> dict[str, Any]:
     """Return what a form shows by itself: its figures, its speed and its size."""
-    outcome = form.facts.get("outcome") or {}
-    seconds, new = outcome.get("seconds", {}).get("forward"), outcome.get("frames", {}).get("new")
-    own: dict[str, Any] = {
-        "frames_per_second": round(new / seconds, 2) if seconds and new else None,
-        "size": form.facts.get("size"),
-        **form.own,
-    }
+    own: dict[str, Any] = {name: form.facts.get(name) for name in ("frames_per_second", "size")} | dict(form.own)
     if "flicker" not in own and (found := flicker_of(plan, form.answers)) is not None:
         own["flicker"] = found
     return own

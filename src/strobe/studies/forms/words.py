@@ -62,7 +62,7 @@ def form_lines(view: View, *, on_page: bool = False) -> list[Lines]:
     """Return, for each family, the table of its forms, and on the page the classes and sets with most flips."""
     out: list[Lines] = []
     for forms in found(view):
-        out.append(_table(view, forms))
+        out.append(_table(view, forms, on_page=on_page))
         if on_page:
             for one in forms.forms[1:]:
                 has_labels = "negative_flips" in one.pair
@@ -72,7 +72,7 @@ def form_lines(view: View, *, on_page: bool = False) -> list[Lines]:
     return out
 
 
-def _table(view: View, forms: Forms) -> Lines:
+def _table(view: View, forms: Forms, *, on_page: bool) -> Lines:
     every = forms.forms
     pairs = _columns(forms)
     own = [name for name in ("acc_pmk", "map_pmk", "flicker") if any(getattr(one, name) for one in every)]
@@ -93,11 +93,13 @@ def _table(view: View, forms: Forms) -> Lines:
     if not agreement:
         rows = [[row[0], *row[2:]] for row in rows]
     columns = ["form", *agreement, *pairs, *(view.words.metric(name) for name in own), "frames/s", "MB"]
-    notes = [f"{printable(one.model, limit=60)}: {differs_text(one)}" for one in every[1:]]
-    notes += [sentence(forms, one) for one in every[1:]]
+    notes = [  # the page has what differs above the table
+        sentence(forms, one) if on_page else f"{printable(one.model, limit=60)}: {differs_text(one)}"
+        for one in every[1:]
+    ]
     notes.append(
-        f"% [95 % interval], paired with {printable(forms.reference, limit=60)} by frame; frames/s: forward passes of "
-        "the last command, whose models share the machine"
+        f"% [95 % interval], paired with {printable(forms.reference, limit=60)} by frame; frames/s: forward passes "
+        "alone; models of one command share the machine"
     )
     if any("objects_moved" in one.pair for one in every):
         notes.append(f"objects: boxes with a score of 0.5 or more; moved: the boxes overlap by less than {MOVED:g}")
