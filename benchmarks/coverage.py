@@ -5,6 +5,7 @@
     python benchmarks/coverage.py --comparison [--draws 500]
     python benchmarks/coverage.py --alternatives [--draws 4000]
     python benchmarks/coverage.py --unequal [--draws 4000]
+    python benchmarks/coverage.py --flips [--draws 1000]
 
 Each video has its own probability of being right, and its sets share it. The probabilities are beta-distributed around
 the true value, with half of the variance between videos. The intervals are those of `strobe score`: Clopper–Pearson
@@ -18,6 +19,7 @@ With --detection: the intervals of mAP and of its drop (coverage_detection.py), 
 With --comparison: the intervals of a difference between two models, at least 94 %. A video's difficulty affects both.
 With --unequal: videos of unequal size, a dominant one, long videos that are harder (coverage_unequal.py), at least 91 %
 with 20 or more effective videos, and 93 % in most cells.
+With --flips: the share of frames and sets that flip between two forms of a model (coverage_flips.py), at least 93 %.
 With --alternatives: other methods for shares, compared with Korn–Graubard (coverage_alternatives.py).
 """
 
@@ -32,6 +34,7 @@ from scipy.special import ndtri
 
 import coverage_alternatives
 import coverage_detection
+import coverage_flips
 import coverage_unequal
 from strobe.metrics.bootstrap import Bootstrap
 from strobe.metrics.contrasts import paired_test
@@ -184,12 +187,15 @@ def main() -> int:
     )
     parser.add_argument("--lanes", type=int, default=1, help="with --detection: number of processes")
     parser.add_argument("--alternatives", action="store_true", help="test other methods for shares")
+    parser.add_argument("--flips", action="store_true", help="test the share of flips between two forms of a model")
     parser.add_argument("--unequal", action="store_true", help="test videos with different numbers of sets")
     arguments = parser.parse_args()
     if arguments.alternatives:
         tried = coverage_alternatives.table(draws=arguments.draws or 4000, seed=arguments.seed)
         print("\n".join(coverage_alternatives.summary(tried)))
         return 0
+    if arguments.flips:
+        return 0 if coverage_flips.report(draws=arguments.draws or 1000) else 1
     if arguments.unequal:
         return unequal(arguments.draws or 4000, arguments.seed)
     if arguments.comparison:

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from strobe.api.datasets import example_dataset, load_dataset, save_dataset
     from strobe.api.faces import ClassifierScore, ClipVerdicts, Comparisons, DetectorScore, Evaluated
     from strobe.api.gates import Checkpoints, Gated, GatePlans, gate, history, plan_gate
-    from strobe.api.making import build, simulate, synthesize
+    from strobe.api.making import build, quantise, simulate, synthesize
     from strobe.api.running import evaluate, load_model, predict
     from strobe.api.scoring import compare, load_predictions, report, results, score
     from strobe.core.answers import BoxAnswers, ClassAnswers
@@ -59,6 +59,7 @@ __all__ = [
     "plan_gate",
     "predict",
     "projection",
+    "quantise",
     "report",
     "results",
     "save_dataset",
@@ -72,7 +73,7 @@ _LATE = {
     "api.datasets": ("example_dataset", "load_dataset", "save_dataset"),
     "api.faces": ("ClassifierScore", "ClipVerdicts", "Comparisons", "DetectorScore", "Evaluated"),
     "api.gates": ("Checkpoints", "GatePlans", "Gated", "gate", "history", "plan_gate"),
-    "api.making": ("build", "simulate", "synthesize"),
+    "api.making": ("build", "quantise", "simulate", "synthesize"),
     "api.running": ("evaluate", "load_model", "predict"),
     "api.scoring": ("compare", "load_predictions", "report", "results", "score"),
     "core.answers": ("BoxAnswers", "ClassAnswers"),

@@ -4,7 +4,7 @@ import importlib.util
 import json
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -33,6 +33,7 @@ class Case:
     n_classes: int
     image_size: int | None = None
     settings: Path | None = None
+    backend: str = "auto"
 
 
 def _save(module: object, path: Path) -> Path:
@@ -135,6 +136,33 @@ def onnx(folder: Path) -> Case:
     return Case(f"onnx:{path}", None, 4)
 
 
+def openvino(folder: Path) -> Case:
+    return replace(onnx(folder), backend="openvino")
+
+
+def bundled_in_openvino(folder: Path) -> Case:
+    return Case("strobe-world", None, 12, backend="openvino")
+
+
+def int8(folder: Path) -> Case:
+    from strobe.core.ports import Silent
+    from strobe.models.options import LoadOptions
+    from strobe.synthetic.sets import SyntheticOptions
+    from strobe.synthetic.world import WorldOptions
+    from strobe.workflows.quantise import quantise
+    from strobe.workflows.synthesize import synthesize
+
+    world = SyntheticOptions(world=WorldOptions(size=48, frames=3), videos=6)
+    dataset = synthesize(folder / "world", world, progress=Silent()).dataset
+    load, out = LoadOptions(label_space=PETS, device="cpu"), folder / "int8.onnx"
+    quantise(onnx(folder).model, dataset, out, frames=12, seed=0, load=load, progress=Silent())
+    return Case(f"onnx:{out}", None, 4)
+
+
+def int8_in_openvino(folder: Path) -> Case:
+    return replace(int8(folder), backend="openvino")
+
+
 def pt2(folder: Path) -> Case:
     import torch
 
@@ -166,7 +194,21 @@ def plugin(folder: Path) -> Case:
 
 
 MAKERS: dict[str, Callable[[Path], Case]] = {
-    maker.__name__: maker for maker in (bundled, timm, torchvision, openclip, hf, onnx, pt2, plugin)
+    maker.__name__: maker
+    for maker in (
+        bundled,
+        timm,
+        torchvision,
+        openclip,
+        hf,
+        onnx,
+        openvino,
+        bundled_in_openvino,
+        int8,
+        int8_in_openvino,
+        pt2,
+        plugin,
+    )
 }
 
 ANNEXES = Path(__file__).parents[1] / "annexes"

@@ -20,7 +20,10 @@ from strobe.models.registry import MODELS, load_model, parse
 
 @pytest.fixture(scope="module")
 def options(case: Any, pets: LabelSpace) -> LoadOptions:
-    return LoadOptions(label_space=pets, device="cpu", image_size=case.image_size, settings=case.settings)
+    return LoadOptions(
+        label_space=pets, device="cpu", image_size=case.image_size, settings=case.settings,
+        backend=case.backend,
+    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -144,7 +147,11 @@ def test_has_gradients_down_to_its_pixels_or_says_no_in_one_line(
 ) -> None:
     import torch
 
-    model = load_model(case.model, options.for_gradients()) if case.model == parse(case.model).name else model
+    model = (
+        load_model(case.model, replace(options, backend="auto").for_gradients())
+        if case.model == parse(case.model).name
+        else model
+    )
     if not MODELS.provider_of(parse(case.model)).gradients:
         with pytest.raises(ModelFailed, match="this model has no gradients") as caught:
             with_gradients(model)

@@ -18,8 +18,9 @@ from strobe.metrics.intervals import Interval, nothing
 
 M = TypeVar("M")
 
-Family = Literal["unlabelled", "classification", "detection"]
-"""What a column is computed from: a classifier's answers without labels or with labels, or a detector's boxes."""
+Family = Literal["unlabelled", "classification", "detection", "forms"]
+"""What a column is computed from: a classifier's answers without labels or with labels, a detector's boxes, or the
+answers of two forms of a model."""
 
 Unit = Literal["share", "per second", "seconds", "frames"]
 """The unit of a figure. A share is printed in per cent, and a difference of shares in points."""
@@ -120,7 +121,10 @@ MEASURES: Registry[tuple[Measure[Any], ...]] = Registry(
     "measures",
     tuple,
     "list of measures",
-    {"unlabelled": "strobe.studies.unlabelled.measures:MEASURES"},
+    {
+        "unlabelled": "strobe.studies.unlabelled.measures:MEASURES",
+        "forms": "strobe.studies.forms.measures:MEASURES",
+    },
 )
 """Lists of measures, in the order of the tables."""
 

@@ -1,4 +1,4 @@
-"""Make datasets from videos (`build`), from photos (`simulate`) or by rendering (`synthesize`).
+"""Make datasets from videos (`build`), from photos (`simulate`) or by rendering (`synthesize`), and int8 ONNX files.
 
 Each function writes a dataset folder and returns the dataset. An input that cannot be used, such as a video that does
 not decode, is skipped with a warning and recorded in the dataset's provenance.
@@ -211,6 +211,51 @@ def simulate(
         progress=watching(progress),
     )
     return _made(out, done.problems)
+
+
+@in_python
+def quantise(
+    model: str,
+    dataset: Dataset | str | Path,
+    out: str | Path,
+    *,
+    frames: int = 100,
+    seed: int = 0,
+    model_settings: str | Path | None = None,
+    progress: bool | Progress = False,
+) -> Path:
+    """Write an int8 ONNX file of a classifier, with ONNX Runtime's static quantiser.
+
+    Activations are calibrated on frames of the dataset, drawn by seed. A JSON file next to the result has the
+    preprocessing and the classes, and names the model that the file is a form of.
+
+    Args:
+        model: A bundled classifier, or `onnx:FILE`.
+        dataset: The dataset that frames are drawn from, or its folder. Do not score the result on the same frames if
+            you can avoid it.
+        out: The file to write, *.onnx.
+        frames: The number of frames.
+        seed: The seed of the draw.
+        model_settings: The JSON file of an ONNX file, if it is not next to it.
+        progress: True shows a progress bar.
+
+    Returns:
+        The file.
+
+    Raises:
+        StrobeError: The model is no ONNX network, or the quantiser refuses it.
+
+    >>> import strobe
+    >>> int8 = strobe.quantise("efficientnet-lite0", "data/", "lite0-int8.onnx")  # doctest: +SKIP
+    >>> strobe.evaluate("data/", ["efficientnet-lite0", f"onnx:{int8}"], "run/")  # doctest: +SKIP
+    """
+    from strobe.models.options import LoadOptions
+    from strobe.workflows.quantise import quantise as run
+
+    data = opened(dataset)
+    settings = None if model_settings is None else Path(model_settings)
+    load = LoadOptions(label_space=data.info.label_space, device="cpu", settings=settings)
+    return run(model, data, Path(out), frames=frames, seed=seed, load=load, progress=watching(progress))
 
 
 @in_python

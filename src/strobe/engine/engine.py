@@ -56,7 +56,7 @@ class ModelOutcome:
 
     `first_problem` is the error of the first frame that was unreadable this time. For a model behind an address,
     `spent` is what its requests used now, and `spent_before` is what they used earlier. If frames were asked several
-    `times`, `again` has the statistics of all answers after the first.
+    `times`, `again` has the statistics of all answers after the first. `lanes` is how many `forward` calls run at once.
     """
 
     n_new: int = 0
@@ -70,6 +70,12 @@ class ModelOutcome:
     again: "ModelOutcome | None" = None
     spent: Usage | None = None
     spent_before: Usage = field(default_factory=Usage)
+    lanes: int = 1
+
+    @property
+    def frames_per_second(self) -> float | None:
+        """The frames per second of `forward` alone, in all lanes; None if nothing was predicted now."""
+        return round(self.n_new * self.lanes / self.forward_s, 2) if self.n_new and self.forward_s else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +116,8 @@ class PredictOutcome:
                 "kept": self.outcome.n_kept,
                 "unreadable": self.outcome.n_unreadable,
             }
+            if (speed := self.outcome.frames_per_second) is not None:
+                facts["frames_per_second"] = speed
             if (more := self.outcome.again) is not None:
                 facts["repeated"] = {"times": more.times, "new": more.n_new, "kept": more.n_kept}
             if self.outcome.spent is not None:
@@ -145,8 +153,9 @@ def run_models(
     requested[rows] = True
     stored = {runner.name: stores[runner.name].stored(retry_errors=options.retry_errors) for runner in runners}
     missing = {name: requested & ~mask for name, (mask, _) in stored.items()}
+    lanes = {runner.name: runner.model.lanes for runner in runners}
     outcomes = {
-        name: ModelOutcome(n_kept=int((requested & mask).sum()), n_unreadable=n_errors)
+        name: ModelOutcome(n_kept=int((requested & mask).sum()), n_unreadable=n_errors, lanes=lanes[name])
         for name, (mask, n_errors) in stored.items()
     }
     total = int(sum(mask.sum() for mask in missing.values()))

@@ -31,9 +31,11 @@ from strobe.engine.forward import Runner
 from strobe.engine.views import Crops
 from strobe.engine.worker import DecodeOptions
 from strobe.models.cores import device_kind, quick_source
+from strobe.models.forms import form_facts
 from strobe.models.options import DECODERS, LoadOptions
 from strobe.models.registry import load_model
 from strobe.models.requested import RequestedModel
+from strobe.models.runtimes import RUNTIMES
 from strobe.models.testbed import tags_of
 from strobe.store.frame_names import FrameNames
 from strobe.store.run_folder import Run
@@ -97,6 +99,10 @@ def store_of(
             **({"view": "crop"} if model.view is not None else {}),
             **({"stopped_early": True} if stop_early else {}),
             **({"remote": True} if isinstance(runner.model, RemoteModel) else {}),
+            "batch_size": spec.batch_size,
+            **({"runtime": runtime} if (runtime := getattr(runner.model, "runtime", "")) else {}),
+            **({"size": spec.size} if spec.size is not None else {}),
+            **form_facts(model.form_of or spec.form_of, {**spec.form, **model.form}),
             "spec": {
                 "name": spec.name,
                 "provider": spec.provider,
@@ -182,10 +188,10 @@ def load_runner(
     """
     options = replace(load, label_space=label_space)
     model = load_model(spec, options) if live is None else live(options)
-    if load.backend == "onnxruntime" != model.spec.preprocessing.get("backend"):
+    if load.backend in RUNTIMES and load.backend != model.spec.preprocessing.get("backend"):
         raise StrobeError(
-            f"{printable(name)}: <<backend={load.backend}>> only works in float32, with bundled models and with torch "
-            "classifiers whose preprocessing is resize, crop and normalise; run this model without <<backend>>"
+            f"{printable(name)}: <<backend={load.backend}>> only works in float32, with bundled models, ONNX files and "
+            "torch classifiers whose preprocessing is resize, crop and normalise; run this model without <<backend>>"
         )
     own_words = hasattr(model, "compile") or "compiled" in model.spec.preprocessing  # such a model prints a note itself
     if load.compile and load.progress is not None and not own_words:

@@ -164,7 +164,11 @@ def _commit(run: Commit, dataset: Dataset, outcomes: Sequence[PredictOutcome], *
     before = run.about().get("models", {}) if run.exists else {}
     # Remove models that failed earlier without any answer and are not requested now.
     still = {name: facts for name, facts in before.items() if facts.get("status") != "failed" or "frames" in facts}
-    changes = {"models": still | {outcome.name: outcome.to_json() for outcome in outcomes}}
+    now = {outcome.name: outcome.to_json() for outcome in outcomes}
+    for name, facts in now.items():
+        if "frames_per_second" in still.get(name, {}):  # if nothing was predicted now, the speed is that of before
+            facts.setdefault("frames_per_second", still[name]["frames_per_second"])
+    changes = {"models": still | now}
     run.record(dataset, path=dataset.root or Path(), changes=changes, asked=asked)
 
 

@@ -151,10 +151,10 @@ class Running:
         "cpu", "device: also decode JPEGs on the CUDA GPU. Pixels may differ by one level. Cached separately."
     )
     models_at_once: int = option(8, "Models in memory at the same time. A frame is read once for all of them.", least=1)
-    backend: Literal["auto", "torch", "onnxruntime"] = option(
+    backend: Literal["auto", "torch", "onnxruntime", "openvino"] = option(
         "auto",
-        "Runtime of classifiers on a CPU. auto: onnxruntime for bundled models, torch for others. onnxruntime is "
-        "faster. Cached separately.",
+        "Runtime of models on a CPU. auto: onnxruntime for bundled models and ONNX files, torch for others. "
+        "onnxruntime and openvino are faster. Cached separately.",
     )
     compile: bool = option(
         False,

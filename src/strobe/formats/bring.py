@@ -11,6 +11,7 @@ from strobe.core.errors import StrobeError, printable
 from strobe.core.ports import Progress
 from strobe.core.tasks import Task
 from strobe.formats.prediction_files import BoxFormat, BoxUnits, Kind
+from strobe.models.forms import form_facts
 from strobe.models.requested import RequestedModel
 from strobe.store.brought import Absent, keep_brought
 from strobe.store.frame_names import FrameNames
@@ -66,6 +67,7 @@ def bring(
         if file.answers is not None:
             task = next(task for task, record in ANSWERS.items() if isinstance(file.answers, record))
             facts = {"kind": file.answers.kind} if isinstance(file.answers, ClassAnswers) else {}
+            facts |= form_facts(file.form_of, file.form)
             keep_brought(stage, file.answers, task=task, frames=frames, source=None, facts=facts)
             continue
         from strobe.formats.read_detections import task_of_file
@@ -75,7 +77,14 @@ def bring(
         found = READERS[task](path, dataset, file.name, options)
         for line in found.notes:
             progress.note(f"{file.name}: {line}")
-        keep_brought(stage, found.answers, task=task, frames=frames, source=path, facts=found.facts)
+        keep_brought(
+            stage,
+            found.answers,
+            task=task,
+            frames=frames,
+            source=path,
+            facts={**found.facts, **form_facts(file.form_of, file.form)},
+        )
 
 
 def _classes(path: Path, dataset: Dataset, name: str, options: FileOptions) -> _File:

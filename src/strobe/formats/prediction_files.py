@@ -2,7 +2,7 @@
 
 import csv
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.files import json_of, read_json, reading
 from strobe.core.parquet import numbers_of, read_bounded
+from strobe.models.forms import declared_form
 
 BoxFormat = Literal["auto", "xyxy", "xywh", "cxcywh"]
 """Corners, corner and size, or centre and size. `auto` assumes the file format's convention and checks it."""
@@ -35,6 +36,9 @@ class RawPredictions:
     space: str | None = None
     columns: list[str] | None = None
     """The class names of a CSV's score columns."""
+    form_of: str = ""
+    form: Mapping[str, str] = field(default_factory=dict)
+    """The model that it is a form of, and what the file declares about itself (strobe.models.forms)."""
 
 
 def read_raw(path: Path) -> RawPredictions:
@@ -71,8 +75,11 @@ def _read_json(path: Path) -> RawPredictions:
             hint="keep one of each",
         )
     if isinstance(data, dict) and "predictions" in data and isinstance(data["predictions"], dict):
-        kind, label_space, data = data.get("kind"), data.get("space"), data["predictions"]
-        return RawPredictions(list(data), list(data.values()), kind=kind, space=label_space)
+        head, data = data, data["predictions"]
+        return RawPredictions(
+            list(data), list(data.values()), kind=head.get("kind"), space=head.get("space"),
+            form_of=str(head.get("form_of", "")), form=declared_form(head.get("form", {}), str(path)),
+        )  # fmt: skip
     if not isinstance(data, dict):
         raise InvalidFile(path, "expected a JSON object {frame: [scores]}")
     return RawPredictions(list(data), list(data.values()))
@@ -137,6 +144,8 @@ def _read_parquet(path: Path) -> RawPredictions:
         _rows(table.column(value)),
         kind=declared.get("kind"),
         space=declared.get("space"),
+        form_of=declared.get("form_of", ""),
+        form=declared_form(json_of(declared.get("form", "{}")), str(path)),
     )
 
 

@@ -14,7 +14,8 @@ themselves. Class numbers must be declared (`space`). Parquet declares `kind` an
 """
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -29,13 +30,15 @@ from strobe.core.projections import projection_between
 from strobe.core.readings import read_as
 from strobe.core.score_kinds import kind_of_scores
 from strobe.formats.prediction_files import Kind, RawPredictions, read_raw
+from strobe.models.forms import form_facts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictionFile:
     """The predictions, and what was declared or assumed when they were read.
 
-    `childless` are the dataset's classes that no answer maps to. `readings` are the guesses.
+    `childless` are the dataset's classes that no answer maps to. `readings` are the guesses. `form` are the facts of a
+    file that declares itself a form of another model.
     """
 
     answers: ClassAnswers
@@ -44,10 +47,11 @@ class PredictionFile:
     n_extra: int
     childless: tuple[int, ...]
     readings: tuple[str, ...] = ()
+    form: Mapping[str, str] = field(default_factory=dict)
 
     def facts(self) -> dict[str, str]:
         """Return what is stored with the answers."""
-        return {"kind": self.kind, "space": self.source_space, "readings": json.dumps(self.readings)}
+        return {"kind": self.kind, "space": self.source_space, "readings": json.dumps(self.readings), **self.form}
 
 
 def read_predictions(
@@ -70,8 +74,9 @@ def read_predictions(
         raise StrobeError(f"no such file: {printable(path)}")
     if path.is_dir():
         raise StrobeError(f"{printable(path)} is a folder; give one prediction file (JSON, JSONL, CSV or Parquet)")
-    return match_predictions(
-        read_raw(path),
+    raw = read_raw(path)
+    found = match_predictions(
+        raw,
         dataset,
         path=path,
         name=name or path.stem,
@@ -81,6 +86,7 @@ def read_predictions(
         allow_missing=allow_missing,
         ignore_extra=ignore_extra,
     )
+    return replace(found, form=form_facts(raw.form_of, raw.form))
 
 
 def match_predictions(

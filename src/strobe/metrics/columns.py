@@ -15,7 +15,7 @@ from strobe.core.arrays import Bools, Floats, Ints
 from strobe.core.errors import expect
 from strobe.core.estimate import Estimate
 from strobe.metrics.bootstrap import POSITIVE, REPLICATES, SWITCHED_OFF, Bootstrap, too_few
-from strobe.metrics.intervals import ONE_VIDEO, Interval, nothing, proportion
+from strobe.metrics.intervals import ONE_VIDEO, Interval, nothing, proportion, rare_share
 from strobe.metrics.paired import paired_difference, paired_rate, sign_flip, sign_flip_sums
 
 NO_ROW = "no row was measured"
@@ -27,13 +27,15 @@ class Column:
     """One number per row, (R,): `total` out of `size`; rows of size 0 are not measured.
 
     The value is Σtotal / Σsize. A *share* has totals of True and False, a *mean* numbers in [0, 1], and a *rate* any
-    numbers over any sizes, such as changes over seconds. `video` is the video of each row.
+    numbers over any sizes, such as changes over seconds. `video` is the video of each row. A share of `rare` events,
+    which come in bursts, has the interval of `metrics.intervals.rare_share`.
     """
 
     kind: Literal["share", "mean", "rate"]
     total: NDArray[Any]
     size: NDArray[Any]
     video: Ints
+    rare: bool = False
 
     def __post_init__(self) -> None:
         expect(self.total.ndim == 1, "Column.total", "shape (R,)", self.total.shape)
@@ -65,7 +67,7 @@ class Column:
 
     def only(self, rows: Bools) -> "Column":
         """Return the column of some rows, (R,)."""
-        return Column(self.kind, self.total[rows], self.size[rows], self.video[rows])
+        return Column(self.kind, self.total[rows], self.size[rows], self.video[rows], self.rare)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +91,9 @@ class Median:
 Measured = Column | Median
 
 
-def share(values: Bools, video: Ints, *, measured: Bools | None = None) -> Column:
+def share(values: Bools, video: Ints, *, measured: Bools | None = None, rare: bool = False) -> Column:
     """Return the column of a share: True or False per row, (R,)."""
-    return Column("share", values, np.ones(len(values), dtype=bool) if measured is None else measured, video)
+    return Column("share", values, np.ones(len(values), dtype=bool) if measured is None else measured, video, rare)
 
 
 def mean(values: Floats, video: Ints, *, measured: Bools | None = None) -> Column:
@@ -120,7 +122,8 @@ def estimate(column: Measured, *, replicates: int = REPLICATES, seed: int = 0, i
         return draws.estimate(value, _drawn_medians(column, draws), n=column.n, limits=POSITIVE)
     rows = column.measured
     if column.kind == "share":
-        return proportion(column.total[rows], column.video[rows], interval=interval)
+        found = rare_share if column.rare else proportion
+        return found(column.total[rows], column.video[rows], interval=interval)
     if not replicates:
         return Estimate(value=value, low=None, high=None, n=column.n, reason=SWITCHED_OFF)
     if column.kind == "mean":

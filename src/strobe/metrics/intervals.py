@@ -264,6 +264,36 @@ def effective_n(
     return np.where(spread <= 0, effective, np.where(flat, n, smaller))
 
 
+def rare_share(hit: Bools, cluster: Ints, *, interval: Interval = "auto") -> Estimate:
+    """Return the share of `hit` (N,) with an interval that also holds if few videos (`cluster`, (N,)) have any.
+
+    Where a share is small and its rows come in bursts, Korn–Graubard covers too little: the videos seen so far say
+    little about the next burst. So the degrees of freedom are at most the number of videos with a hit, and the variance
+    is as if half of one more video like the one with most hits had been drawn. The effective sample size is at least
+    the number of videos, as if all rows of a video were the same.
+
+    >>> video = np.arange(400) // 20
+    >>> burst = np.isin(np.arange(400), [60, 61, 62])
+    >>> proportion(burst, video).text(), rare_share(burst, video).text()
+    ('0.8 [0.0, 4.5]', '0.8 [0.0, 18.2]')
+    """
+    expect(hit.shape == cluster.shape, "hit", "one per cluster entry", (hit.shape, cluster.shape))
+    _, video = np.unique(cluster, return_inverse=True)
+    sizes, hits = counts(video, int(video.max(initial=-1)) + 1), np.bincount(video, weights=hit)
+    count, n = int(hits.sum()), len(hit)
+    if interval != "auto" or len(sizes) in (1, n) or count in (0, n):
+        return proportion(hit, cluster, interval=interval)
+    share, effective = count / n, effective_videos(sizes)
+    residual = hits - share * sizes
+    square = float((residual**2).sum()) + float(residual.max()) ** 2 / 2
+    freedom = max(min(effective - 1, float(np.count_nonzero(hits))), LEAST_FREEDOM)
+    size = share * (1 - share) * n**2 / (effective / max(effective - 1, LEAST_FREEDOM) * square)
+    size *= float(stdtrit(n - 1, 1 - ALPHA / 2) / stdtrit(freedom, 1 - ALPHA / 2)) ** 2
+    size = min(max(size, effective), float(n))
+    low, high = clopper_pearson_bounds(np.array(share * size), np.array(size))
+    return Estimate(value=share, low=float(low), high=float(high), n=n, count=count, method="korn-graubard, rare")
+
+
 def mean_share(total: Floats, size: Floats) -> tuple[float, float]:
     """Return Korn–Graubard 95 % bounds for the mean of numbers in [0, 1], from each video's `total` and `size`, (G,).
 

@@ -21,8 +21,8 @@ from strobe.models.naming import labels_of
 from strobe.models.options import LoadOptions, ModelName
 from strobe.models.plan import ImagePlan
 
-CLASSIFIER_KEYS = ("layout", "output", "task")
-"""The settings of a classifier that are about its tensors."""
+CLASSIFIER_KEYS = ("layout", "output", "task", "form_of", "form")
+"""The settings of a classifier that are about its tensors, and about the model that it is a form of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +107,11 @@ class ExportedClassifier:
         self.preparation = SentPlan(tensors.plan)
         self._mean = np.array(self.plan.mean, dtype=np.float32)
         self._std = np.array(self.plan.std, dtype=np.float32)
+
+    @property
+    def layout(self) -> str:
+        """The order of the input's dimensions, nchw or nhwc."""
+        return self._tensors.layout
 
     def prepare(self, image: Image) -> Image:
         """Return the image, resized and cropped."""

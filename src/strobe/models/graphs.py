@@ -6,6 +6,7 @@ the graph, and no library for ONNX files is needed.
 """
 
 import hashlib
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -38,9 +39,8 @@ def in_torch(model: ModelName, options: LoadOptions) -> bool:
     (False, True)
     """
     other_weights = model.weights is not None or not options.pretrained
-    other_runs = (
-        options.compile or options.precision not in ("auto", "float32") or options.device not in ("auto", "cpu")
-    )
+    able = ("auto", "float32", "bfloat16") if options.backend == "openvino" else ("auto", "float32")
+    other_runs = options.compile or options.precision not in able or options.device not in ("auto", "cpu")
     return options.backend == "torch" or other_weights or other_runs
 
 
@@ -49,12 +49,19 @@ def graph_file(network: str) -> Path:
     return Path(str(resources.files("strobe.models") / "data" / f"{network}.onnx"))
 
 
-def graph_session(network: str, tensors: Tensors, *, what: str, extra: str = "onnx") -> Any:
-    """Return an ONNX Runtime session of a shipped graph with these tensors."""
-    require("onnxruntime", what=what, extra=extra)
+def graph_content(network: str, tensors: Tensors) -> bytes:
+    """Return a shipped graph with these tensors as an ONNX file."""
     used = {name: one for name, one in tensors.items() if not name.endswith("num_batches_tracked")}
     weights = b"".join(_field(_INITIALIZER, _tensor(name, one)) for name, one in used.items())
-    return session_of(graph_file(network).read_bytes() + _field(_GRAPH, weights), name=what)
+    return graph_file(network).read_bytes() + _field(_GRAPH, weights)
+
+
+def graph_session(network: str, tensors: Tensors, *, what: str, options: LoadOptions, extra: str = "onnx") -> Any:
+    """Return a session of a shipped graph with these tensors."""
+    if options.backend != "openvino":
+        require("onnxruntime", what=what, extra=extra)
+    content = graph_content(network, tensors)
+    return session_of(content, name=what, backend=options.backend, precision=options.precision)
 
 
 def graph_classifier(
@@ -62,7 +69,8 @@ def graph_classifier(
     labels: LabelSpace, extra: str = "onnx",
 ) -> OnnxClassifier:  # fmt: skip
     """Return a classifier of a shipped graph. `weights` is the file of its tensors."""
-    session = graph_session(network, tensors, what=model.text, extra=extra)
+    session = graph_session(network, tensors, what=model.text, options=options, extra=extra)
+    precision = "bfloat16" if options.precision == "bfloat16" else "float32"
     n_parameters = sum(one.size for one in tensors.values())
     spec = ModelSpec(
         name=model.text,
@@ -71,14 +79,17 @@ def graph_classifier(
         label_space=labels,
         weights=graph_digest(network, weights),
         kind="logits",
-        preprocessing={**plan.to_json(), "precision": "float32", **runtime_facts()},
+        preprocessing={**plan.to_json(), "precision": precision, **runtime_facts(options.backend)},
         batch_size=options.batch_size or default_batch(n_parameters, device="cpu"),
+        size=sum(one.nbytes for one in tensors.values()),
     )
     scores = ScoreTensors(
         plan=plan, layout="nchw", output="scores", labels=labels, kind="logits", dtype="float32", batch=None
     )
     classifier = OnnxClassifier(session, spec=spec, tensors=scores, device="cpu")
-    classifier.lanes = cpu_lanes()
+    classifier.exported = partial(graph_content, network, tensors)
+    if options.backend != "openvino":
+        classifier.lanes = cpu_lanes()
     keep_freed_memory(one_arena=True)
     return classifier
 

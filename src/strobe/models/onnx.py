@@ -1,9 +1,12 @@
 """An ONNX file, `onnx:model.onnx`, with an optional JSON file next to it for facts that the ONNX file lacks.
 
+ONNX Runtime runs it, or OpenVINO (`backend = "openvino"`).
+
 The keys are in `strobe.models.file_settings` and `strobe.models.exported`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,20 +17,22 @@ from strobe.core.ports import Classifier, Detector
 from strobe.core.records import ModelSpec
 from strobe.models.exported import CLASSIFIER_KEYS, ExportedClassifier, ScoreTensors, score_tensors
 from strobe.models.file_settings import classifier_settings, settings_of
+from strobe.models.forms import declared_form
 from strobe.models.kinds import kind_on_probes
-from strobe.models.onnx_files import digest_of_onnx, open_session, tensors_of
+from strobe.models.onnx_files import digest_of_onnx, facts_of_run, open_session, size_of_onnx, tensors_of
 from strobe.models.options import LoadOptions, ModelName, file_of
-from strobe.models.providers import FILE_SETTINGS, Provider
+from strobe.models.providers import ONNX_SETTINGS, Provider
 
 
 class OnnxClassifier(ExportedClassifier):
-    """An onnxruntime session behind the Classifier port."""
+    """A session of ONNX Runtime or OpenVINO behind the Classifier port. `exported` is its ONNX file or its content."""
 
     lanes = 1  # the runtime parallelises a forward itself
+    exported: Path | Callable[[], bytes]
 
     def __init__(self, session: Any, *, spec: ModelSpec, tensors: ScoreTensors, device: str) -> None:
         super().__init__(spec=spec, tensors=tensors)
-        self.device, self._session, self._input = device, session, session.get_inputs()[0].name
+        self.device, self._session, self.input_name = device, session, session.get_inputs()[0].name
 
     def forward(self, prepared: Sequence[Any]) -> NDArray[np.float32]:
         """Return scores (N, C)."""
@@ -35,7 +40,7 @@ class OnnxClassifier(ExportedClassifier):
         # A file exported for batch size 1 takes one image at a time.
         size, output = self.spec.batch_size, self._tensors.output
         parts = [
-            self._session.run([output], {self._input: pixels[start : start + size]})[0]
+            self._session.run([output], {self.input_name: pixels[start : start + size]})[0]
             for start in range(0, len(pixels), size)
         ]
         return np.asarray(np.concatenate(parts).reshape(len(pixels), -1), dtype=np.float32)
@@ -66,10 +71,14 @@ def load(model: ModelName, options: LoadOptions) -> Classifier | Detector:
         label_space=tensors.labels,
         weights=digest_of_onnx(path),
         kind=tensors.kind or "logits",
-        preprocessing=tensors.facts(),
+        preprocessing={**tensors.facts(), **facts_of_run(options)},
         batch_size=tensors.batch or options.batch_size or 8,
+        size=size_of_onnx(path),
+        form_of=str(settings.get("form_of", "")),
+        form=declared_form(settings.get("form", {}), str(path.with_suffix(".json"))),
     )
     classifier = OnnxClassifier(session, spec=spec, tensors=tensors, device=device)
+    classifier.exported = path
     kind_on_probes(classifier, tensors.kind, batch=tensors.batch)
     return classifier
 
@@ -80,7 +89,7 @@ PROVIDER = Provider(
     example="onnx:model.onnx",
     package="onnxruntime",
     extra="onnx",
-    settings=FILE_SETTINGS,
+    settings=ONNX_SETTINGS,
     model_settings=True,
     is_file=True,
 )

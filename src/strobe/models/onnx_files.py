@@ -1,4 +1,4 @@
-"""ONNX files: the session that runs a file, and all files of a model (the ONNX file and its external tensor data).
+"""ONNX files: the session that runs a file, all files of a model (with its external tensor data), and its metadata.
 
 Finding the files does not need the `onnx` package. The code follows only the few protobuf fields that lead to tensors.
 """
@@ -14,9 +14,13 @@ from strobe.core.files import sha256_of_file
 from strobe.core.late import require
 from strobe.core.parquet import read_varint
 from strobe.models.exported import Tensor
+from strobe.models.openvino import OpenVinoSession
 from strobe.models.options import LoadOptions
+from strobe.models.runtimes import runtime_facts
 
 _CUDA = "CUDAExecutionProvider"
+_METADATA = 14
+"""The number of the field in onnx.proto with the metadata of a model."""
 
 _INSIDE: dict[str, dict[int, str]] = {
     "model": {7: "graph", 20: "training", 25: "function"},
@@ -34,7 +38,11 @@ Content = bytes | mmap.mmap
 
 
 def open_session(path: Path, options: LoadOptions) -> tuple[Any, str]:
-    """Return an onnxruntime session on the requested device, and the device that it really runs on."""
+    """Return a session on the requested device, and the device that it really runs on. OpenVINO runs on the CPU."""
+    if options.backend == "openvino":
+        if options.device not in ("auto", "cpu"):
+            raise StrobeError("<<backend=openvino>> runs only on the CPU; add <<device=cpu>>")
+        return OpenVinoSession(path, name=f"onnx:{path}", precision=options.precision), "cpu"
     runtime, requested = require("onnxruntime", what=f"onnx:{path}", extra="onnx"), options.device
     device = "cuda" if requested == "auto" else requested if requested.startswith("cuda") else "cpu"
     providers: list[Any] = ["CPUExecutionProvider"]
@@ -58,7 +66,7 @@ def open_session(path: Path, options: LoadOptions) -> tuple[Any, str]:
 
 
 def tensors_of(session: Any) -> tuple[list[Tensor], list[Tensor]]:
-    """Return the inputs and the outputs of a session."""
+    """Return the inputs and the outputs of a session of ONNX Runtime or OpenVINO."""
 
     def described(one: Any) -> Tensor:
         kind = str(one.type).removeprefix("tensor(").removesuffix(")")
@@ -72,6 +80,32 @@ def digest_of_onnx(path: Path) -> str:
     """Return the sha256 of the file and all its external data files."""
     files = [path, *external_files(path)]
     return hashlib.sha256("".join(sha256_of_file(file) for file in files).encode()).hexdigest()
+
+
+def size_of_onnx(path: Path) -> int:
+    """Return the number of bytes of the file and all its external data files."""
+    return sum(file.stat().st_size for file in [path, *external_files(path)])
+
+
+def facts_of_run(options: LoadOptions) -> dict[str, str]:
+    """Return what the runtime adds to the key of an ONNX file's answers."""
+    precision = {"precision": "bfloat16"} if (options.backend, options.precision) == ("openvino", "bfloat16") else {}
+    return {**precision, **runtime_facts("openvino" if options.backend == "openvino" else "onnxruntime")}
+
+
+def metadata_of(path: Path) -> dict[str, str]:
+    """Return the metadata that the exporter wrote into the file, or nothing."""
+    out: dict[str, str] = {}
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        try:
+            for number, begin, end in _fields(content, 0, len(content)):
+                if number == _METADATA:
+                    entry = {key: content[first:last] for key, first, last in _fields(content, begin, end)}
+                    key, value = (entry.get(place, b"").decode("utf-8", "replace") for place in (1, 2))
+                    out[key] = value
+        except (IndexError, ValueError):  # not protobuf: running the file reports the error
+            return {}
+    return out
 
 
 def external_files(path: Path) -> list[Path]:

@@ -9,7 +9,7 @@ from strobe.core.errors import ModelFailed, StrobeError, UnknownName, expect, pr
 from strobe.core.labels import LabelSpace
 from strobe.core.late import Registry, require
 from strobe.core.ports import Progress
-from strobe.models.runtimes import BACKENDS
+from strobe.models.runtimes import BACKENDS, RUNTIMES
 from strobe.models.travel import Parcel
 
 if TYPE_CHECKING:
@@ -51,10 +51,10 @@ class LoadOptions:
     facts that the model file lacks (ONNX; the classes of fine-tuned weights). `trust` allows weights that may run code.
     `image_size` overrides the model's own input size. `offline` forbids downloads. `pretrained=False` requests random
     weights for training. `weights` is the file after @, passed to your own factory. `progress` reports slow loading.
-    `backend` is the runtime of a bundled or torch network: torch, onnxruntime on a CPU, or auto, which is onnxruntime
-    only for bundled networks on a CPU. `compile` compiles a classifier with torch. `prompt` and `limits` come from a
-    row of a model list, for providers that declare them. `code` maps paths to Python files that were sent from another
-    machine.
+    `backend` is the runtime of a network: torch, onnxruntime or openvino on a CPU, or auto, which is onnxruntime for
+    bundled networks on a CPU and for ONNX files. `compile` compiles a classifier with torch. `prompt` and `limits` come
+    from a row of a model list, for providers that declare them. `code` maps paths to Python files that were sent from
+    another machine.
     """
 
     label_space: LabelSpace | None = None
@@ -84,7 +84,7 @@ class LoadOptions:
         expect(self.precision in known, "precision", f"one of {', '.join(known)}", self.precision)
         expect(self.backend in BACKENDS, "backend", f"one of {', '.join(BACKENDS)}", self.backend)
         expect(
-            not self.compile or self.backend != "onnxruntime",
+            not self.compile or self.backend not in RUNTIMES,
             "<<compile>>",
             "no <<backend>> together with <<compile>>",
             self.backend,

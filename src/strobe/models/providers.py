@@ -19,6 +19,9 @@ TORCH_SETTINGS = ("precision", "backend", "compile", "decode", "image_size", "ba
 FILE_SETTINGS = ("decode", "image_size", "batch_size")
 """The settings that a row of a model list may have for a network that was exported to a file."""
 
+ONNX_SETTINGS = ("precision", "backend", *FILE_SETTINGS)
+"""The settings that a row of a model list may have for an ONNX file."""
+
 SETTINGS = (*TORCH_SETTINGS, "prompt", "limits", "model_settings")
 """Every setting that a row of a model list may have."""
 

@@ -1,4 +1,4 @@
-"""Run networks on a CPU with ONNX Runtime. A torch network is exported when it is loaded (`--backend onnxruntime`).
+"""Run networks on a CPU with ONNX Runtime or OpenVINO. A torch network is exported when it is loaded (`--backend`).
 
 Use that only if measurements show the same answers in less time (docs/performance-method.md,
 benchmarks/cpu_backends.py).
@@ -11,19 +11,25 @@ from typing import Any
 
 from strobe.core.errors import ModelFailed, StrobeError, printable
 from strobe.core.late import require
+from strobe.models.openvino import OpenVinoSession
 
-BACKENDS = ("auto", "torch", "onnxruntime")
+RUNTIMES = ("onnxruntime", "openvino")
+"""The runtimes of ONNX networks."""
+
+BACKENDS = ("auto", "torch", *RUNTIMES)
 """The available runtimes. auto is onnxruntime for bundled networks on a CPU, and torch for all other torch networks."""
 
 OPTIMISATION = "all"
 """ONNX Runtime's level of optimisation. It changes the last bits of scores."""
 
 
-def session_of(content: bytes, *, name: str) -> Any:
-    """Return a session of an ONNX model on the CPU. Each call uses one thread.
+def session_of(content: bytes, *, name: str, backend: str = "onnxruntime", precision: str = "auto") -> Any:
+    """Return a session of an ONNX model on the CPU. Each call of ONNX Runtime uses one thread.
 
     As with torch, several single-threaded lanes are faster than one call on all cores.
     """
+    if backend == "openvino":
+        return OpenVinoSession(content, name=name, precision=precision)
     import onnxruntime as runtime
 
     settings = runtime.SessionOptions()
@@ -36,8 +42,11 @@ def session_of(content: bytes, *, name: str) -> Any:
         raise ModelFailed(f"{printable(name)}: ONNX Runtime cannot run it ({printable(error, limit=160)})") from error
 
 
-def runtime_facts() -> dict[str, str]:
+def runtime_facts(backend: str = "onnxruntime") -> dict[str, str]:
     """Return what changes the last bits of scores: the runtime, its version and its level of optimisation."""
+    if backend == "openvino":
+        module = require("openvino", what="<<backend=openvino>>", extra="openvino")
+        return {"backend": backend, "runtime": str(module.__version__).partition("-")[0]}
     return {
         "backend": "onnxruntime",
         "runtime": str(require("onnxruntime", what="ONNX Runtime", extra="onnx").__version__),
@@ -45,14 +54,15 @@ def runtime_facts() -> dict[str, str]:
     }
 
 
-def in_onnxruntime(module: Any, *, name: str, size_hw: tuple[int, int], device: str) -> Callable[[Any], Any]:
-    """Return the network as a function of normalised pixels (N, 3, H, W), run by ONNX Runtime in float32."""
-    require("onnxruntime", what="<<backend=onnxruntime>>", extra="onnx")
-    require("onnx", what="<<backend=onnxruntime>>", extra="models")
+def in_runtime(module: Any, *, name: str, size_hw: tuple[int, int], device: str, backend: str) -> Callable[[Any], Any]:
+    """Return the network as a function of normalised pixels (N, 3, H, W), run by another runtime in float32."""
+    what = f"<<backend={backend}>>"
+    require(backend, what=what, extra="onnx" if backend == "onnxruntime" else backend)
+    require("onnx", what=what, extra="models")
     import torch
 
     if device != "cpu":
-        raise StrobeError("<<backend=onnxruntime>> runs only on the CPU; add <<device=cpu>>")
+        raise StrobeError(f"{what} runs only on the CPU; add <<device=cpu>>")
     file = io.BytesIO()
     sample = torch.zeros((1, 3, *size_hw))
     try:
@@ -69,10 +79,10 @@ def in_onnxruntime(module: Any, *, name: str, size_hw: tuple[int, int], device: 
             )
     except Exception as error:  # exporters raise arbitrary exceptions
         raise ModelFailed(
-            f"{printable(name)}: ONNX Runtime cannot run it ({printable(error, limit=160)}); remove <<backend>>"
+            f"{printable(name)}: it cannot be exported ({printable(error, limit=160)}); remove <<backend>>"
         ) from error
 
-    session = session_of(file.getvalue(), name=name)
+    session = session_of(file.getvalue(), name=name, backend=backend)
 
     def call(pixels: Any) -> Any:
         (scores,) = session.run(["scores"], {"pixels": pixels.contiguous().numpy()})

@@ -3,12 +3,14 @@
 A row of your own list needs only `model`. It may also have a name and settings.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 
 from strobe.core.errors import InvalidFile, StrobeError, UnknownName, in_file, printable
 from strobe.core.files import regular, toml_of
+from strobe.models.forms import declared_form
 from strobe.models.options import ModelSettings
 from strobe.models.providers import SETTINGS, bundled
 
@@ -18,7 +20,8 @@ _KINDS: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("precision", "backend", "decode", "prompt", "model_settings"), (str,)),
     "compile": (bool,),
     **dict.fromkeys(("image_size", "batch_size"), (int,)),
-    "limits": (dict,),
+    **dict.fromkeys(("limits", "form"), (dict,)),
+    "form_of": (str,),
 }
 """The keys of a row and the kind of each."""
 
@@ -31,7 +34,8 @@ class Entry:
 
     The shipped testbed also has the papers' name, the model's type and a note. `model` is empty if no provider has its
     weights; `get` then names a public file or the training that makes one. `standard` marks models that count for the
-    trend: trained on ILSVRC-2012 alone, with no robustness intervention.
+    trend: trained on ILSVRC-2012 alone, with no robustness intervention. `form_of` names the model that it is a form
+    of, and `form` is what the row declares about it.
     """
 
     model: str
@@ -42,6 +46,8 @@ class Entry:
     note: str = ""
     get: str = ""
     settings: ModelSettings = field(default_factory=ModelSettings)
+    form_of: str = ""
+    form: Mapping[str, str] = field(default_factory=dict)
 
 
 def is_testbed(text: str) -> bool:
@@ -86,6 +92,7 @@ def entry(row: object, name: str, *, where: str) -> Entry:
         if type(value) not in _KINDS[key]:
             raise InvalidFile(name, f"{key}: expected {_WORDS[_KINDS[key][0]]}", where=where)
     own = {key: row.pop(key) for key in SETTINGS if key in row}
+    row["form"] = declared_form(row.get("form", {}), name)
     with in_file(name, where=where):
         return Entry(**row, settings=ModelSettings(**own))
 

@@ -20,7 +20,7 @@ from strobe.models.cores import cpu_lanes, keep_freed_memory, sharing_cores
 from strobe.models.exact_resize import ExactResize, SentPlan
 from strobe.models.options import DECODERS, LoadOptions, ModelName, TorchSetup, default_batch, torch_setup
 from strobe.models.plan import ImagePlan
-from strobe.models.runtimes import in_onnxruntime, runtime_facts
+from strobe.models.runtimes import RUNTIMES, in_runtime, runtime_facts
 from strobe.models.soft_resize import SoftResize
 from strobe.models.weights import digest_of_state
 
@@ -75,6 +75,11 @@ class TorchClassifier:
     def module(self) -> Any:
         """The network itself, for training."""
         return self._module
+
+    @property
+    def runtime(self) -> str:
+        """The name and the version of what runs the forward, unless the preprocessing names another runtime."""
+        return f"PyTorch {self._torch.__version__}"
 
     @property
     def device(self) -> str:
@@ -349,9 +354,10 @@ def classifier_of(
     described: dict[str, Any] = {}
     if isinstance(plan, ImagePlan):
         described = plan.to_json()
-    if options.backend == "onnxruntime" and call is None and isinstance(plan, ImagePlan) and not setup.autocast:
-        call = in_onnxruntime(module.eval(), name=model.text, size_hw=plan.size_hw, device=setup.device)
-        facts |= runtime_facts()
+    backend = options.backend
+    if backend in RUNTIMES and call is None and isinstance(plan, ImagePlan) and not setup.autocast:
+        call = in_runtime(module.eval(), name=model.text, size_hw=plan.size_hw, device=setup.device, backend=backend)
+        facts |= runtime_facts(backend)
     spec = ModelSpec(
         name=model.text,
         provider=model.provider,
@@ -361,6 +367,7 @@ def classifier_of(
         kind=kind,
         preprocessing={**described, "precision": setup.dtype, **facts},
         batch_size=options.batch_size or default_batch(n_parameters, device=setup.device, compiled=options.compile),
+        size=sum(one.numel() * one.element_size() for one in module.state_dict().values()),
     )
     classifier = TorchClassifier(module, spec=spec, plan=plan, setup=setup, call=call)
     if options.compile:

@@ -385,17 +385,21 @@ class Run:
         dataset's k.
         """
         frames = FrameNames(dataset, self.path)
-        about = self.about() if self.exists else {}
+        about, order = (self.about(), self.asked()) if self.exists else ({}, [])
 
         def held(name: str, facts: Mapping[str, Any], file: Path | None) -> StoredModel:
             task, committed = (
                 Task(str(facts.get("task", Task.CLASSIFICATION))),
                 not (stage and file and stage in file.parents),
             )
+            ran = about.get("models", {}).get(name, {})
+            own = {"frames_per_second": ran["frames_per_second"]} if "frames_per_second" in ran else {}
+            if name in order:
+                own["place"] = order.index(name)
             return StoredModel(
                 name=name,
                 task=task,
-                facts=facts,
+                facts={**facts, **own},
                 run=self.path,
                 dataset=dataset,
                 frames=frames,

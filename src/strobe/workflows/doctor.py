@@ -27,6 +27,7 @@ _PACKAGES: tuple[tuple[str, str, str], ...] = (
     ("jinja2", "report", "the report"),
     ("av", "video", "strobe build, strobe simulate --h264"),
     ("onnxruntime", "onnx", "bundled models, onnx:, masks of --segment"),
+    ("openvino", "openvino", "--backend openvino"),
     ("torch", "models", "GPUs, training, gradients (attacks, searches), --backend torch, other models"),
     ("onnx", "models", "--backend onnxruntime of a torch model"),
     ("efficientnet_lite_pytorch", "models", "efficientnet-lite with PyTorch: --backend torch, training, gradients"),

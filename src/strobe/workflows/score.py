@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from strobe.analyses.forms import form_families
 from strobe.analyses.model_results import ModelResult
 from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.results import Results, Settings, dataset_facts, unreviewed
@@ -312,6 +313,7 @@ def score_models(
         flicker=_flicker_options(request, opened.dataset),
         is_repeated=any(isinstance(model, StoredModel) and model.is_repeated for model in models),
         is_remote=any(isinstance(model, StoredModel) and bool(model.facts.get("remote")) for model in models),
+        families=form_families({model.name: model.facts for model in models}),
     )
     made = scoring_studies(scoring)
     STUDIES.report(progress.note)

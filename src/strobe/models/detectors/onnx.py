@@ -22,7 +22,7 @@ from strobe.models.detectors.exported import ExportedDetector, box_tensors, look
 from strobe.models.detectors.torch_detector import detector_spec
 from strobe.models.exported import Tensor
 from strobe.models.file_settings import settings_of
-from strobe.models.onnx_files import digest_of_onnx, open_session, tensors_of
+from strobe.models.onnx_files import digest_of_onnx, facts_of_run, metadata_of, open_session, tensors_of
 from strobe.models.options import LoadOptions, ModelName, file_of
 
 
@@ -52,10 +52,9 @@ class OnnxDetector(ExportedDetector):
 
 def is_detector(path: Path, options: LoadOptions) -> bool:
     """Return whether a file without settings is a detector, by its metadata (ultralytics exports) or its outputs."""
-    session, _ = open_session(path, options)
-    if session.get_modelmeta().custom_metadata_map.get("task") == "detect":
+    if metadata_of(path).get("task") == "detect":
         return True
-    return looks_like_detector(tensors_of(session)[1])
+    return looks_like_detector(tensors_of(open_session(path, options)[0])[1])
 
 
 def load(model: ModelName, options: LoadOptions) -> OnnxDetector:
@@ -66,22 +65,22 @@ def load(model: ModelName, options: LoadOptions) -> OnnxDetector:
     session, device = open_session(path, options)
     (image, *_), outputs = tensors_of(session)
     labels, facts = box_tensors(
-        model, {**_own_labels(session), **settings}, options, image=image, outputs=outputs,
+        model, {**_own_labels(path), **settings}, options, image=image, outputs=outputs,
         file=path.with_suffix(".json").name,
     )  # fmt: skip
     spec = detector_spec(
         model,
         label_space=labels,
         weights=digest_of_onnx(path),
-        preprocessing=facts,
+        preprocessing={**facts, **facts_of_run(options)},
         batch_size=options.batch_size or 8,
     )
     return OnnxDetector(session, spec, image=image, device=device, sure="box_units" in settings)
 
 
-def _own_labels(session: Any) -> dict[str, list[str]]:
+def _own_labels(path: Path) -> dict[str, list[str]]:
     """Return the class names in an ultralytics export's metadata, as {0: 'person', …}; empty if there are none."""
-    text = session.get_modelmeta().custom_metadata_map.get("names", "")
+    text = metadata_of(path).get("names", "")
     try:
         names = ast.literal_eval(text)
         return {"labels": [str(names[place]) for place in range(len(names))]}

@@ -146,12 +146,12 @@ def load(model: ModelName, options: LoadOptions) -> TinyDetector | GraphDetector
 
 def _load_graph(model: ModelName, options: LoadOptions) -> GraphDetector:
     name, path = _SHIPPED[model.name], Path(__file__).parent / "data" / f"{model.name}.safetensors"
-    session = graph_session(name, read_safetensors(path), what=model.text)
+    session = graph_session(name, read_safetensors(path), what=model.text, options=options)
     spec = detector_spec(
         model,
         label_space=expected_header(path).label_space,
         weights=graph_digest(name, path),
-        preprocessing={**_facts(_INPUTS[name].side, _INPUTS[name].scale), **runtime_facts()},
+        preprocessing={**_facts(_INPUTS[name].side, _INPUTS[name].scale), **runtime_facts(options.backend)},
         batch_size=options.batch_size or 16,
     )
     return GraphDetector(session, spec, _INPUTS[name])

@@ -1,0 +1,113 @@
+"""What changes between two forms of one model: flips of frames and sets, and objects lost, found, relabelled or moved.
+
+A negative flip was right and is now wrong, and a positive flip the other way. Without labels, an answer has changed or
+not. All functions are pure and take the answers of the old and of the new form on the same frames.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.answers import BoxAnswers
+from strobe.core.arrays import Bools, Floats, Ints
+from strobe.core.errors import expect
+from strobe.metrics.detection.match import box_iou
+from strobe.metrics.links import best_pairs
+
+MOVED = 0.9
+"""A paired box has moved if its IoU with the old box is below this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flips:
+    """The rows (N,) that were right and are wrong, that were wrong and are right, and whose answer changed."""
+
+    negative: Bools
+    positive: Bools
+    changed: Bools
+
+
+def flips(old: Ints, new: Ints, old_right: Bools, new_right: Bools) -> Flips:
+    """Return the flips between the answers of two forms; every column is (N,), one row per frame.
+
+    A change from one wrong answer to another is a change, but no flip.
+
+    >>> was, now = np.array([True, True, False, False]), np.array([True, False, True, False])
+    >>> found = flips(np.array([4, 4, 9, 9]), np.array([4, 9, 4, 1]), was, now)
+    >>> found.negative.tolist(), found.changed.tolist()
+    ([False, True, False, False], [False, True, True, True])
+    """
+    expect(old.shape == new.shape == old_right.shape == new_right.shape, "new", "as many answers as before", new.shape)
+    return Flips(old_right & ~new_right, ~old_right & new_right, np.asarray(old != new))
+
+
+def set_flips(rows: Flips, old_right: Bools, new_right: Bools, set_row: Ints, *, n_sets: int) -> Flips:
+    """Return the flips of whole sets, (S,), from the columns of their rows, (R,). A set is right if all its rows are.
+
+    >>> was, now, label = np.array([True, True, True]), np.array([True, False, True]), np.array([4, 4, 4])
+    >>> rows = flips(label, np.where(now, label, 9), was, now)
+    >>> set_flips(rows, was, now, np.array([0, 0, 1]), n_sets=2).negative.tolist()
+    [True, False]
+    """
+
+    def some(marks: Bools) -> Bools:
+        return np.bincount(set_row[marks], minlength=n_sets) > 0
+
+    was, now = ~some(~old_right), ~some(~new_right)
+    return Flips(was & ~now, ~was & now, some(rows.changed))
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectChanges:
+    """The sure boxes of two forms of a detector, paired on each frame.
+
+    `old` and `new` (P,) are the rows of paired boxes, and `overlap` (P,) is their IoU. `lost` are old boxes without a
+    partner, and `found` are new boxes without one.
+    """
+
+    old: Ints
+    new: Ints
+    overlap: Floats
+    lost: Ints
+    found: Ints
+
+
+def object_changes(
+    old: BoxAnswers, new: BoxAnswers, frames: Ints, *, confidence: float = 0.5, overlap: float = 0.5
+) -> ObjectChanges:
+    """Pair the boxes of two detectors on each of these frames, one to one, with the largest total IoU.
+
+    Only boxes with a score of at least `confidence` count, and only an IoU of at least `overlap` makes a pair. Classes
+    do not matter, so a box with another class is relabelled, not lost.
+
+    >>> box, zero = np.array([[0.0, 0, 8, 8]]), np.zeros(1, dtype=np.int64)
+    >>> old = BoxAnswers.of(zero, zero, box, np.array([0.9]), n_frames=1, n_classes=2)
+    >>> new = BoxAnswers.of(zero, zero + 1, box + 1.0, np.array([0.8]), n_frames=1, n_classes=2)
+    >>> object_changes(old, new, zero).overlap.round(2).tolist()
+    [0.62]
+    """
+    expect(old.n_frames == new.n_frames, "new", f"boxes on {old.n_frames} frames", new.n_frames)
+    starts, ends = old.starts(), new.starts()
+    pairs: list[NDArray[np.int64]] = []
+    for frame in frames.tolist():
+        a = _sure(old, slice(starts[frame], starts[frame + 1]), confidence)
+        b = _sure(new, slice(ends[frame], ends[frame + 1]), confidence)
+        if len(a) and len(b):
+            table = box_iou(np.repeat(old.xyxy[a], len(b), axis=0), np.tile(new.xyxy[b], (len(a), 1)))
+            one, other = best_pairs(table.reshape(len(a), len(b)), least=overlap)
+            pairs.append(np.stack([a[one], b[other]]))
+    first, second = np.concatenate(pairs, axis=1) if pairs else np.zeros((2, 0), dtype=np.int64)
+    asked = np.zeros(old.n_frames, dtype=bool)
+    asked[frames] = True
+    return ObjectChanges(
+        old=first,
+        new=second,
+        overlap=box_iou(old.xyxy[first], new.xyxy[second]),
+        lost=np.setdiff1d(np.flatnonzero(asked[old.frame] & (old.score >= confidence)), first),
+        found=np.setdiff1d(np.flatnonzero(asked[new.frame] & (new.score >= confidence)), second),
+    )
+
+
+def _sure(boxes: BoxAnswers, rows: slice, confidence: float) -> Ints:
+    return np.asarray(rows.start + np.flatnonzero(boxes.score[rows] >= confidence))

@@ -1,0 +1,139 @@
+"""A run with several forms of one model, from the command to the page: real runtimes on rendered videos."""
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import strobe
+from strobe.analyses.plan import Plan, ScoreOptions
+from strobe.core.codec import decode
+from strobe.core.errors import StrobeError
+from strobe.core.ports import Silent
+from strobe.models.options import LoadOptions
+from strobe.store.run_folder import Run
+from strobe.studies.forms.measures import pair_columns
+from strobe.studies.forms.records import Forms
+from strobe.workflows.quantise import drawn_frames, quantise
+from strobe.workflows.score import ScoreRunOptions, score_run
+
+pytest.importorskip("openvino", reason="the extra openvino")
+pytest.importorskip("onnx", reason="the extra models")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with five forms: two runtimes, int8 in both of them, and the log of a phone."""
+    folder = tmp_path_factory.mktemp("ships")
+    dataset = strobe.synthesize(folder / "world", videos=12, k=2, size=64, seed=3)
+    strobe.quantise("strobe-world", dataset, folder / "int8.onnx", frames=20, seed=1)
+    keys, names = dataset.frames.key.tolist(), dataset.info.label_space.names
+    file = {
+        "kind": "labels",
+        "form_of": "strobe-world",
+        "form": {"runtime": "Core ML"},
+        "predictions": {key: names[place % 2] for place, key in enumerate(keys)},
+    }
+    (folder / "phone.json").write_text(json.dumps(file))
+    models = [
+        "strobe-world",
+        {"model": "strobe-world", "name": "openvino", "backend": "openvino"},
+        {"model": f"onnx:{folder / 'int8.onnx'}", "name": "int8"},
+        {"model": f"onnx:{folder / 'int8.onnx'}", "name": "int8 openvino", "backend": "openvino", "batch_size": 3},
+        {"model": f"preds:{folder / 'phone.json'}", "name": "phone"},
+    ]
+    strobe.evaluate(dataset, models, folder / "run")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def forms(folder: Path) -> Forms:
+    studies = json.loads((folder / "run" / "results.json").read_text())["studies"]
+    (found,) = (decode(Forms, one, where="forms") for one in studies["forms"])
+    return found
+
+
+def test_every_form_is_found_with_what_differs(forms: Forms) -> None:
+    assert forms.reference == "strobe-world"
+    by_name = {one.model: one for one in forms.forms}
+    assert list(by_name) == ["strobe-world", "openvino", "int8", "int8 openvino", "phone"]
+    assert by_name["strobe-world"].differs == ()
+    assert [text.partition(" ")[0] for text in by_name["openvino"].differs] == ["runtime:"]
+    assert "precision: float32 → int8 (declared)" in by_name["int8"].differs
+    assert "calibration: 20 frames of synthetic, seed 1 (declared)" in by_name["int8"].differs
+    assert "batch size: 4 → 3" in by_name["int8 openvino"].differs
+    assert by_name["phone"].differs[0] == "answers: from a file"
+    assert by_name["phone"].differs[1].endswith("→ Core ML (declared)")
+    assert (by_name["int8"].size or 0) < (by_name["strobe-world"].size or 0)
+    assert (by_name["openvino"].frames_per_second or 0) > 0
+
+
+def test_openvino_gives_the_answers_of_onnx_runtime(forms: Forms) -> None:
+    (openvino,) = (one for one in forms.forms if one.model == "openvino")
+    assert openvino.pair["changed"].count == 0
+    assert openvino.agreement is not None
+    assert openvino.agreement.value == 1
+
+
+def test_the_figures_are_those_of_the_columns_and_of_the_accuracies(folder: Path, forms: Forms) -> None:
+    run, dataset = Run(folder / "run"), strobe.load_dataset(folder / "world")
+    answers = {model.name: model.load() for model in run.models(dataset)}
+    columns = pair_columns(Plan(dataset, ScoreOptions()), answers["strobe-world"], answers["phone"])
+    (phone,) = (one for one in forms.forms if one.model == "phone")
+    assert {name: one.value for name, one in columns.items()} == {name: one.value for name, one in phone.pair.items()}
+    rows = np.unique(dataset.sets.frame, return_index=True)[1]
+    right = {name: dataset.right_rows(answers[name].label)[rows].mean() for name in ("strobe-world", "phone")}
+    gap = (phone.pair["positive_flips"].value or 0) - (phone.pair["negative_flips"].value or 0)
+    assert gap == pytest.approx(right["phone"] - right["strobe-world"])
+    assert sum(one.negative for one in phone.classes) == phone.pair["negative_flips"].count
+
+
+def test_the_tables_and_the_page_show_them(folder: Path) -> None:
+    rows = list(csv.DictReader((folder / "run" / "tables" / "forms.csv").read_text().splitlines()))
+    assert [row["model"] for row in rows] == ["strobe-world", "openvino", "int8", "int8 openvino", "phone"]
+    assert float(rows[1]["negative_flips"]) == 0
+    assert (folder / "run" / "tables" / "form_classes.csv").is_file()
+    assert (folder / "run" / "tables" / "form_sets.csv").is_file()
+    page = (folder / "run" / "report.html").read_text()
+    assert "What changes when it ships" in page
+    assert "Which frames? phone against strobe-world" in page
+    assert "openvino gives the same answer as strobe-world on all" in page
+
+
+def test_scoring_again_changes_nothing(folder: Path) -> None:
+    before = (folder / "run" / "tables" / "forms.csv").read_bytes()
+    score_run(folder / "run", ScoreRunOptions(), Silent())
+    assert (folder / "run" / "tables" / "forms.csv").read_bytes() == before
+
+
+def test_the_quantised_file_depends_on_the_seed_alone(folder: Path, tmp_path: Path) -> None:
+    dataset = strobe.load_dataset(folder / "world")
+    again = strobe.quantise("strobe-world", dataset, tmp_path / "again.onnx", frames=20, seed=1)
+    assert again.read_bytes() == (folder / "int8.onnx").read_bytes()
+    assert drawn_frames(dataset, frames=20, seed=1).tolist() != drawn_frames(dataset, frames=20, seed=2).tolist()
+    assert len(drawn_frames(dataset, frames=10**6, seed=1)) == len(np.unique(dataset.sets.frame))
+
+
+def test_what_cannot_be_quantised_is_one_line(folder: Path, tmp_path: Path) -> None:
+    dataset = strobe.load_dataset(folder / "world")
+    load = LoadOptions(label_space=dataset.info.label_space, backend="torch")
+    with pytest.raises(StrobeError, match="only ONNX files and bundled classifiers"):
+        quantise("strobe-world", dataset, tmp_path / "a.onnx", frames=2, seed=0, load=load, progress=Silent())
+    with pytest.raises(StrobeError, match=r"ends in \.onnx"):
+        strobe.quantise("strobe-world", dataset, tmp_path / "a.bin")
+
+
+def test_a_form_that_is_no_table_of_texts_is_one_line(folder: Path, tmp_path: Path) -> None:
+    row = {"model": f"preds:{folder / 'phone.json'}", "form": {"precision": 8}}
+    with pytest.raises(StrobeError, match="expected a table of texts"):
+        strobe.evaluate(folder / "world", [row], tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"), [({"precision": "float16"}, "float32 or bfloat16"), ({"device": "cuda"}, "only on the CPU")]
+)
+def test_openvino_refuses_what_it_cannot_do(folder: Path, settings: dict[str, str], match: str) -> None:
+    with pytest.raises(StrobeError, match=match):
+        strobe.load_model(f"onnx:{folder / 'int8.onnx'}", running=strobe.Running(backend="openvino", **settings))
