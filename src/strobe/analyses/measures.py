@@ -18,10 +18,10 @@ from strobe.metrics.intervals import Interval, nothing
 
 M = TypeVar("M")
 
-Family = Literal["unlabelled", "classification", "detection"]
-"""What a column is computed from: a classifier's answers without labels or with labels, or a detector's boxes."""
+Family = Literal["unlabelled", "boxes", "classification", "detection"]
+"""What a column is computed from: a classifier's answers or a detector's boxes, without labels or with labels."""
 
-Unit = Literal["share", "per second", "seconds", "frames"]
+Unit = Literal["share", "per second", "per minute", "seconds per minute", "seconds", "frames", "pixels"]
 """The unit of a figure. A share is printed in per cent, and a difference of shares in points."""
 
 Per = Literal["frames", "pairs", "sets", "objects"]
@@ -65,7 +65,15 @@ class Measure(Generic[M]):
     @property
     def suffix(self) -> str:
         """The unit as it is printed behind a figure."""
-        return {"share": " %", "per second": "/s", "seconds": " s", "frames": " frames"}[self.unit]
+        return {
+            "share": " %",
+            "per second": "/s",
+            "per minute": "/min",
+            "seconds per minute": " s/min",
+            "seconds": " s",
+            "frames": " frames",
+            "pixels": " px",
+        }[self.unit]
 
     def __post_init__(self) -> None:
         expect(self.name.isidentifier(), "Measure.name", "letters, digits and underscores", self.name)
@@ -120,7 +128,10 @@ MEASURES: Registry[tuple[Measure[Any], ...]] = Registry(
     "measures",
     tuple,
     "list of measures",
-    {"unlabelled": "strobe.studies.unlabelled.measures:MEASURES"},
+    {
+        "unlabelled": "strobe.studies.unlabelled.measures:MEASURES",
+        "boxes": "strobe.studies.unlabelled.measures_boxes:MEASURES",
+    },
 )
 """Lists of measures, in the order of the tables."""
 

@@ -16,7 +16,7 @@ from strobe.report.gallery import picture
 from strobe.report.study import Chapter, PageInput
 from strobe.report.view import Lines
 from strobe.report.wording import counted, percent, plain_number
-from strobe.studies.unlabelled.chapter_links import link_cases, link_tables
+from strobe.studies.unlabelled.chapter_links import box_tables, life_strips, link_cases, outage_tables
 from strobe.studies.unlabelled.plan import cut_frames, ended_at, without_cuts
 from strobe.studies.unlabelled.records import FlickerResults
 from strobe.studies.unlabelled.words import bound, excluded, ranked, spell_text, stopped
@@ -52,8 +52,9 @@ def flicker_chapter(page: PageInput) -> Chapter | None:
         return None
     content: dict[str, Any] = {
         "intro": _intro(flicker),
-        "tables": [*link_tables(flicker), *_tables(flicker)],
+        "tables": [*box_tables(flicker), *_tables(flicker), *outage_tables(page.all_sets, flicker)],
         "cases": link_cases(page.all_sets, flicker, page.source),
+        "strips": life_strips(page.all_sets, flicker, page.answers),
     }
     dataset = without_cuts(page.all_sets, page.view.results.dataset.k)[0]
     data: dict[str, Any] = {}
