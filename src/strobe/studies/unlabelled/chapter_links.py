@@ -31,6 +31,7 @@ EVENTS = {
     "vanished": "The box vanishes for good",
     "class change": "The class changes",
 }
+LEAVES = "The box vanishes before the object leaves the picture"
 
 
 def box_tables(found: FlickerResults) -> list[Lines]:
@@ -138,7 +139,9 @@ def link_cases(dataset: Dataset, found: FlickerResults, source: FrameSource | No
             frames = [
                 _frame(dataset, source, images, row, box, text) for row, box, text in _shots(case) if row is not None
             ]
-            words = f"{EVENTS[case.kind]}: {printable(case.label_before)}"
+            on_the_way_out = case.kind == "outage" and case.box_after is None
+            words = LEAVES if on_the_way_out else EVENTS[case.kind]
+            words += f": {printable(case.label_before)}"
             if case.label_before != case.label_after:
                 words += f" → {printable(case.label_after)}"
             about = f"{printable(name)} · {printable(videos.get(case.video, case.video))}"

@@ -61,13 +61,13 @@ def box_plan(dataset: Dataset) -> BoxPlan | Missing:
     with np.errstate(divide="ignore", invalid="ignore"):
         apart = np.where(np.isfinite(dataset.videos.fps_float), 1 / dataset.videos.fps_float, np.nan)[video]
     timed = np.isfinite(apart) & (apart > 0)
-    clock = tables.index[frames] * np.where(timed, apart, 1 / USUAL_FPS)
+    clock: Floats = tables.index[frames] * np.where(timed, apart, 1 / USUAL_FPS)
     times = tables.time_s[frames]
     same = line[1:] == line[:-1]
     rising = np.isfinite(times)
     rising[1:] &= ~same | (np.diff(times) > 0)
     known = np.bincount(line, weights=~rising)[line] == 0
-    clock = np.asarray(np.where(known, times, clock), dtype=np.float64)
+    clock = np.where(known, times, clock)
     step = np.append(np.where(same, np.diff(clock), np.nan), np.nan)
     before = np.append(np.nan, step[:-1])  # the last frame of a timeline lasts as long as the one before it
     lasting = np.where(np.isfinite(step), step, np.where(np.isfinite(before), before, apart))

@@ -175,7 +175,7 @@ def _cases(along: BoxAnswersAlong) -> tuple[LinkCase, ...]:
 
 def _striking(case: LinkCase) -> tuple[float, float, int, str]:
     """Return the sort key of a case: the longest and surest first, then by frame and kind."""
-    return -float(case.frames), -case.sure, case.before, case.kind
+    return 0.0 if case.kind == "class change" else -float(case.frames), -case.sure, case.before, case.kind
 
 
 def _case(along: BoxAnswersAlong, kind: LinkEvent, before: int, after: int | None, *, until: int = 0) -> LinkCase:

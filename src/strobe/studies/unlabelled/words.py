@@ -114,8 +114,8 @@ def explanation(found: FlickerResults) -> tuple[str, list[str]]:
     ]
     boxes = [
         "A detector's boxes are joined to objects by their overlap from frame to frame, whatever their class. An "
-        "object lives from its first box to a scene cut, to the picture's border if its track leads out, or to the end of the "
-        "recording. On every frame in between it should have a box, and its class should not change.",
+        "object lives from its first box to a scene cut, to the picture's border if its track leads out, or to the end "
+        "of the recording. On every frame in between it should have a box, and its class should not change.",
     ]
     text = [*(sets if found.models else ()), *(boxes if found.detectors else ())]
     return "How flicker is measured without labels", text
@@ -186,7 +186,13 @@ IN_TERMINAL = 5
 
 def box_columns() -> list[str]:
     """Return the headings of the columns of `box_rows` on the page, between the detector and its objects."""
-    return [f"{one.name.replace('_', ' ').capitalize()},{one.suffix}" for one in measures_of("boxes") if one.headline]
+    named = [
+        (one.name.replace("_", " ").capitalize(), one.suffix.strip()) for one in measures_of("boxes") if one.headline
+    ]
+    return [
+        f"{name.removesuffix(' pixels')}, {unit.replace('/min', 'per minute', 1) if unit == '/min' else unit}"
+        for name, unit in named
+    ]
 
 
 def box_rows(found: FlickerResults, most: int | None = None) -> list[list[str]]:
