@@ -109,7 +109,14 @@ def evaluate(
         from strobe.workflows.videos import dataset_of_videos
 
         made = dataset_of_videos(
-            sources, place, requested, videos, k=request.options.k, prediction=prediction, progress=progress
+            sources,
+            place,
+            requested,
+            videos,
+            k=request.options.k,
+            prediction=prediction,
+            brought=request,
+            progress=progress,
         )
         requested, skipped = list(made.models), made.problems
         opened = Opened.of(made.path, subset=request.subset, run=place)
