@@ -1,17 +1,18 @@
 """Make the files in tests/formats/tools with the tools themselves: python tests/formats/made_tool_boxes.py.
 
 It needs ultralytics, supervision and fiftyone, which are large; each tool is used if it is installed. The boxes are
-those of `BOXES`: on twelve frames of a clip of 160 × 120 pixels, two objects, one of which is lost on three frames.
+those of `BOXES`: on fifteen frames of a clip of 160 × 120 pixels, two objects, one of which is lost on three frames.
 """
 
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-FRAMES, WIDTH, HEIGHT = 12, 160, 120
+FRAMES, WIDTH, HEIGHT = 15, 160, 120
 NAMES = {0: "person", 16: "dog"}
 TOOLS = Path(__file__).parent / "tools"
 
@@ -141,6 +142,7 @@ def main() -> None:
     """Write the files."""
     for make in (ultralytics, fiftyone):
         folder = TOOLS / make.__name__
+        shutil.rmtree(folder, ignore_errors=True)  # Ultralytics adds lines to files that exist
         folder.mkdir(parents=True, exist_ok=True)
         make(folder)
     (TOOLS / "mot.txt").write_text(mot(), encoding="utf-8")

@@ -1,7 +1,7 @@
 """`strobe eval`: predict, score and report in one command that does only the missing work."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -120,6 +120,7 @@ def evaluate(
         )
         requested, skipped = list(made.models), made.problems
         opened = Opened.of(made.path, subset=request.subset, run=place)
+        request = replace(request, ignore_extra=True)  # the last frames of a video may be in no set
     elif videos.any:
         raise StrobeError(
             f"<<every>> and <<label_space>> are for videos, and {printable(path)} is a dataset; remove them"
