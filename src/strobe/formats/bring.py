@@ -10,7 +10,7 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.labels import LabelSpace, space
 from strobe.core.ports import Progress
-from strobe.core.readings import read_as
+from strobe.core.readings import folded, read_as
 from strobe.core.tasks import Task
 from strobe.formats.prediction_files import BoxFormat, BoxUnits, Kind
 from strobe.models.requested import RequestedModel
@@ -59,6 +59,7 @@ def bring(
     Answers that a program passes are imported in the same way.
     """
     here, frames = shard_models(run.path), FrameNames(dataset)
+    notes: list[tuple[str, str]] = []
     for file in files:
         if file.name in here:
             raise StrobeError(
@@ -75,9 +76,10 @@ def bring(
         path = file.file or Path()
         task = task_of_file(path)
         found = READERS[task](path, dataset, file.name, options)
-        for line in found.notes:
-            progress.note(f"{file.name}: {line}")
+        notes += [(file.name, line) for line in found.notes]
         keep_brought(stage, found.answers, task=task, frames=frames, source=path, facts=found.facts)
+    for line in folded(notes):
+        progress.note(line)
 
 
 def _classes(path: Path, dataset: Dataset, name: str, options: FileOptions) -> _File:

@@ -11,6 +11,7 @@ from strobe.core.arrays import Floats, Ints
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.ports import FrameSource
+from strobe.core.readings import folded
 from strobe.metrics.flicker import spells, timelines
 from strobe.report.gallery import picture
 from strobe.report.study import Chapter, PageInput
@@ -18,7 +19,7 @@ from strobe.report.view import Lines
 from strobe.report.wording import counted, percent, plain_number
 from strobe.studies.unlabelled.chapter_links import box_tables, life_strips, link_cases, outage_tables
 from strobe.studies.unlabelled.plan import cut_frames, ended_at, without_cuts
-from strobe.studies.unlabelled.records import FlickerResults
+from strobe.studies.unlabelled.records import FlickerResults, FlickerScore
 from strobe.studies.unlabelled.words import bound, excluded, ranked, spell_text, stopped
 
 MOST_VIDEOS = 24
@@ -51,7 +52,7 @@ def flicker_chapter(page: PageInput) -> Chapter | None:
     if flicker is None:
         return None
     content: dict[str, Any] = {
-        "intro": _intro(flicker),
+        "intro": _intro(flicker, is_below=bool(page.view.results.models)),
         "tables": [*box_tables(flicker), *_tables(flicker), *outage_tables(page.all_sets, flicker)],
         "cases": link_cases(page.all_sets, flicker, page.source),
         "strips": life_strips(page.all_sets, flicker, page.answers),
@@ -82,8 +83,10 @@ def _track(name: str, answers: Mapping[str, Answers], frames: Ints) -> _Track:
     return _Track(name, label, confidence, one.scored[frames])
 
 
-def _intro(found: FlickerResults) -> list[str]:
-    out = [f"{printable(name)}: {bound(found, one, 'it', name)}" for name, one in list(ranked(found).items())[:3]]
+def _intro(found: FlickerResults, *, is_below: bool) -> list[str]:
+    doubts = folded((printable(name), f"{text}.") for name, one in found.models.items() for text in one.notes or ())
+    out = [f"{printable(name)}: {bound(found, one, 'it', name)}" for name, one in list(ranked(found).items())[:1]]
+    out = [*(out if is_below else ()), *doubts]
     early = [f"{printable(name)}: {stopped(one)}." for name, one in found.models.items() if one.stopped_early]
     return [*out, *(f"{line}." for line in excluded(found)), *early]
 
@@ -111,7 +114,7 @@ def _tables(found: FlickerResults) -> list[Lines]:
             "How often does the answer change?",
             first,
             rows,
-            [f"In %, with 95 % intervals. A flip is sure if both confidences reach {percent(sure, digits=0)}."],
+            [f"In %{_intervals(models)}. A flip is sure if both confidences reach {percent(sure, digits=0)}."],
         )
     ]
     if any(one.coarser for one in models.values()):
@@ -130,6 +133,11 @@ def _tables(found: FlickerResults) -> list[Lines]:
             note = f"{counted(total, 'flip')} in all videos; tables/alternations.csv has more pairs."
             out.append((f"Which answers alternate? {printable(name)}", ["Answers", "Flips", "Videos"], pairs, [note]))
     return out
+
+
+def _intervals(models: Mapping[str, FlickerScore]) -> str:
+    known = any(one.flicker.low is not None for one in models.values())
+    return ", with 95 % intervals" if known else "; one video has no intervals"
 
 
 def _striking(dataset: Dataset, frames: Ints, line: Ints, tracks: list[_Track]) -> list[tuple[int, int]]:

@@ -61,7 +61,7 @@ def box_plan(dataset: Dataset) -> BoxPlan | Missing:
     with np.errstate(divide="ignore", invalid="ignore"):
         apart = np.where(np.isfinite(dataset.videos.fps_float), 1 / dataset.videos.fps_float, np.nan)[video]
     timed = np.isfinite(apart) & (apart > 0)
-    clock: Floats = tables.index[frames] * np.where(timed, apart, 1 / USUAL_FPS)
+    clock: Floats = tables.index[frames].astype(np.float64) * np.where(timed, apart, 1 / USUAL_FPS)
     times = tables.time_s[frames]
     same = line[1:] == line[:-1]
     rising = np.isfinite(times)

@@ -129,6 +129,9 @@ class FlickerScore:
     """The other figures of `studies/unlabelled/measures.py`, by name."""
 
 
+CONSTANT = "it gives the same answer"
+"""The start of the note on a model with one answer on all frames."""
+
 IN_RECORD = ("flicker", "consistency", "most_frequent", "flip_rate", "sure_flip_rate")
 """The measures with a field of their own in `FlickerScore`."""
 

@@ -5,9 +5,10 @@ from typing import Any
 from strobe.analyses.measures import Measure, measures_of
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate, Missing
+from strobe.core.readings import folded
 from strobe.report.view import Lines, View
 from strobe.report.wording import both_ends, counted, measured, percent, plain_number, with_interval
-from strobe.studies.unlabelled.records import FlickerResults, FlickerScore
+from strobe.studies.unlabelled.records import CONSTANT, FlickerResults, FlickerScore
 from strobe.studies.unlabelled.records_links import LinkScore
 
 
@@ -40,6 +41,8 @@ def bound(found: FlickerResults, model: FlickerScore, who: str = "the model", na
             f"have several right answers. With such sets counted as right, {who} is right on every frame in at most "
             f"{measured(checked.bound)} of the sets."
         )
+    if model.consistency.value == 1 and any(CONSTANT in note for note in model.notes or ()):
+        return f"{who.capitalize() if who == 'it' else who} gives one answer on all frames, so flicker bounds nothing."
     frames = f", and on at most {percent(model.most_frequent)} of all frames" if model.stopped_early is None else ""
     most = percent(model.consistency)
     return f"{condition(found)}, {who} is right on every frame in at most {most} of the sets{frames}."
@@ -174,8 +177,9 @@ def flicker_lines(view: View) -> list[Lines]:
     data = view.results.dataset
     notes = [f"% [95 % interval], {_sets(flicker.n_sets)} of {view.sources}, k = {data.k}; no label is used"]
     notes += [*excluded(flicker), *(data.readings or ())]
-    notes += [f"{printable(name)}: {bound(flicker, one, 'it', name)}" for name, one in ranked(flicker).items()]
-    notes += [f"{printable(name)}: {text}" for name, one in flicker.models.items() for text in one.notes or ()]
+    first = next(iter(ranked(flicker)))
+    notes += [f"{printable(first)}: {bound(flicker, flicker.models[first], 'it', first)}"]
+    notes += folded((printable(name), text) for name, one in flicker.models.items() for text in one.notes or ())
     notes += [f"{printable(name)}: {stopped(one)}" for name, one in flicker.models.items() if one.stopped_early]
     return [(f"{printable(data.name)}: flicker without labels", columns, rows, notes), *links]
 
@@ -225,7 +229,7 @@ def box_notes(found: FlickerResults) -> list[str]:
                 f"{printable(name)}: {one.faint_seconds:.1f} of {one.outage_seconds:.1f} outage seconds have a box "
                 f"with a score from {rules.faint:g} to {rules.confidence:g}"
             )
-        notes += [f"{printable(name)}: {text}" for text in one.notes or ()]
+    notes += folded((printable(name), text) for name, one in steadiest(found).items() for text in one.notes or ())
     return notes
 
 
