@@ -68,7 +68,10 @@ def test_numbers_are_explained_by_images_and_categories(tmp_path, dataset):
     other = write(tmp_path, {"images": images, "categories": categories, "annotations": []}, "truth.json")
     found = read_detections(write(tmp_path, rows), dataset, images=other)
     assert found.answers.label.tolist() == dataset.boxes.label.tolist()
-    with pytest.raises(StrobeError, match=r"20 of 20 images are not in zoo, first '1000'; numbers need a list"):
+    with pytest.raises(
+        StrobeError,
+        match=r"20 of 20 frames are not in zoo: 1000, 1001, 1002, …; its frames are .*other numbers need a list",
+    ):
         read_detections(write(tmp_path, rows), dataset)
 
 
@@ -97,7 +100,9 @@ def test_images_the_dataset_lacks(tmp_path, dataset):
     path = write(
         tmp_path, [*results(dataset), {"image_id": "x.png", "category_id": 0, "bbox": [0, 0, 1, 1], "score": 1}]
     )
-    with pytest.raises(StrobeError, match=r"1 of 21 images are not in zoo, first 'x.png'"):
+    with pytest.raises(
+        StrobeError, match=r"1 of 21 frames are not in zoo: x.png; its frames are v0/0.png, v0/1.png, v0/2.png"
+    ):
         read_detections(path, dataset)
     found = read_detections(path, dataset, ignore_extra=True)
     assert found.n_extra == 1
@@ -225,7 +230,7 @@ def test_broken_files(tmp_path, dataset):
     with pytest.raises(StrobeError, match="no such file"):
         read_detections(tmp_path / "none.json", dataset)
     with pytest.raises(StrobeError, match="unknown ending"):
-        read_detections(write(tmp_path, [], "a.txt"), dataset)
+        read_detections(write(tmp_path, [], "a.xml"), dataset)
     parquet = tmp_path / "b.parquet"
     parquet.write_bytes(b"PAR1")
     with pytest.raises(StrobeError, match="not a readable Parquet"):

@@ -250,7 +250,7 @@ def test_wrong_length_for_the_declared_space(tmp_path: Path) -> None:
 def test_unknown_frames(tmp_path: Path, ending: str) -> None:
     path = save(tmp_path / f"n.{ending}", {**SCORES, "w/0.png": [1.0, 2.0, 3.0]})
     line = refused(path)
-    assert "1 of 6 frames are not in tiny, first 'w/0.png'; the dataset's frames are named like 'v/0.png'" in line
+    assert "1 of 6 frames are not in tiny: w/0.png; its frames are v/0.png, v/1.png, v/2.png" in line
     assert "--ignore-extra" in line
     assert read_predictions(path, dataset(), ignore_extra=True).n_extra == 1
     other = save(tmp_path / f"o.{ending}", {"w/0.png": [1.0, 2.0, 3.0]})

@@ -1,4 +1,4 @@
-"""Links of a detector without labels: what is planted into true boxes is measured, and nothing else."""
+"""Objects of a detector without labels: what is planted into true boxes is measured, and nothing else."""
 
 import importlib.util
 import sys
@@ -15,7 +15,6 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue
 from strobe.core.estimate import Missing
 from strobe.core.tables import Hints
-from strobe.metrics.links import LinkRules
 from strobe.studies.unlabelled.records_links import LinkScore
 from strobe.studies.unlabelled.score_links import CASES, LinkOptions, link_score
 
@@ -52,18 +51,13 @@ def test_a_perfect_detector_has_no_events(planted: ModuleType, world: Dataset) -
     """The true boxes end on whole pixels: about 0.2 pixels of the centre and 0.4 of the size (objects: 45–77 px)."""
     truth = planted.plant(world, planted.Faults())
     score = scored(world, truth.answers)
-    assert score.links == score.shares.links == truth.tracks
-    assert (score.gaps, score.class_changes, score.crossings, score.cases) == (0, 0, 0, ())
-    assert isinstance(score.gap_lengths, Missing)
-    shares = score.shares
-    for share in (shares.gaps, shares.class_changes, shares.crossings, shares.interrupted, shares.missing):
-        assert share.value == share.low == 0
-        assert share.high is not None
-        assert share.high < 0.25
-    assert shares.centre_jitter.value is not None
-    assert shares.size_jitter.value is not None
-    assert 0 < shares.centre_jitter.value < 0.0075
-    assert 0 < shares.size_jitter.value < 0.0125
+    assert score.objects == truth.tracks
+    assert (score.outages, score.class_changes, score.vanished, score.cases) == (0, 0, 0, ())
+    found = {name: one.value for name, one in score.measures.items()}
+    assert (found["outage_seconds"], found["completeness"], found["longest_outage"]) == (0, 1, 0)
+    assert 0 < found["centre_jitter"] < 0.0075
+    assert 0 < found["size_jitter"] < 0.0125
+    assert 0.1 < found["centre_jitter_pixels"] < 0.3
 
 
 def test_boxes_on_smooth_paths_have_no_jitter(planted: ModuleType, world: Dataset) -> None:
@@ -77,10 +71,10 @@ def test_boxes_on_smooth_paths_have_no_jitter(planted: ModuleType, world: Datase
         answers.frame[one], answers.label[one], xyxy[one], answers.score[one],
         n_frames=answers.n_frames, n_classes=answers.n_classes,
     )  # fmt: skip
-    shares = scored(world, smooth).shares
-    for jitter in (shares.centre_jitter, shares.size_jitter):
-        assert jitter.value is not None
-        assert jitter.value < 1e-12
+    measures = scored(world, smooth).measures
+    for name in ("centre_jitter", "size_jitter"):
+        assert measures[name].value is not None
+        assert measures[name].value < 1e-12
 
 
 def test_planted_faults_are_recovered(planted: ModuleType, world: Dataset) -> None:
@@ -88,45 +82,27 @@ def test_planted_faults_are_recovered(planted: ModuleType, world: Dataset) -> No
     print("\n" + planted.table(rows))
     for row in rows:
         where = (row.case, row.figure)
-        low, high = row.measured.low, row.measured.high
-        assert low is not None
-        assert high is not None
-        assert low <= row.realised <= high, where
         if not row.figure.startswith("jitter"):
-            assert row.measured.value == pytest.approx(row.realised, abs=0.045), where  # two of the 45 tracks
+            assert row.measured.value == pytest.approx(row.realised, rel=0.1, abs=0.002), where
         elif row.planted:
             assert row.measured.value == pytest.approx(row.realised, rel=0.08), where
-    shares = [row for row in rows if not row.figure.startswith("jitter")]
-    assert sum(row.covered for row in shares) >= len(shares) - 3  # the probabilities themselves, 95 % of the time
 
 
-def test_intervals_cover_the_planted_probabilities(planted: ModuleType, world: Dataset) -> None:
-    faults = planted.Faults(gap=0.3, class_change=0.2, dip=0.25, jitter=0.02)
-    values, covered = [], []
-    for seed in range(20):
-        answers = planted.plant(world, faults, seed=seed).answers
-        shares = scored(world, answers, LinkOptions(bootstrap=False)).shares
-        found = (shares.gaps, shares.class_changes, shares.crossings)
-        values.append([share.value for share in found])
-        covered.append(
-            [share.low <= rate <= share.high for share, rate in zip(found, (0.3, 0.2, 0.25), strict=True)]  # type: ignore[operator]
-        )
-    assert np.mean(values, axis=0) == pytest.approx([0.3, 0.2, 0.25], abs=0.045)  # three standard errors
-    assert (np.sum(covered, axis=0) >= 17).all()
+def test_longer_outages_count_more_whatever_their_length(planted: ModuleType, world: Dataset) -> None:
+    """The middle third of every track is lost: longer than any short gap, and all of it is counted."""
+    answers = true_answers(world, planted)
+    lost = (world.frames.index >= 10) & (world.frames.index < 20)
+    kept = ~lost[answers.frame]
+    columns = {name: getattr(answers, name)[kept] for name in ("frame", "label", "xyxy", "score")}
+    whole, score = scored(world, answers), scored(world, replace(answers, **columns))
+    assert whole.measures["completeness"].value == 1
+    assert score.measures["longest_outage"].value >= 10 / 30
+    assert score.measures["completeness"].value < 0.75
+    assert {one.frames for one in score.longest if one.returns} <= {10}
+    assert len(score.longest) == score.outages
 
 
-def test_a_gap_that_is_longer_than_allowed_starts_a_new_link(planted: ModuleType, world: Dataset) -> None:
-    faulty = planted.plant(world, planted.Faults(gap=1.0), seed=3)
-    strict = scored(world, faulty.answers, LinkOptions(rules=LinkRules(max_gap=0)))
-    assert strict.gaps == 0
-    assert strict.links == 2 * faulty.tracks
-    lenient = scored(world, faulty.answers)
-    assert lenient.links <= faulty.tracks + 2
-    assert not isinstance(lenient.gap_lengths, Missing)
-    assert lenient.gap_lengths.longest_frames == 3
-
-
-def test_frames_without_answers_are_no_gaps(planted: ModuleType, world: Dataset) -> None:
+def test_frames_without_answers_are_no_outages(planted: ModuleType, world: Dataset) -> None:
     answers = true_answers(world, planted)
     middle = world.frames.index == 15
     kept = ~middle[answers.frame]
@@ -137,16 +113,16 @@ def test_frames_without_answers_are_no_gaps(planted: ModuleType, world: Dataset)
     used = np.unique(world.sets.frame)
     assert score.missing_frames == int(middle[used].sum())
     assert score.frames == len(used) - score.missing_frames
-    assert (score.gaps, score.class_changes) == (0, 0)
+    assert (score.outages, score.class_changes) == (0, 0)
     assert score.notes is not None
     assert score.notes[0].startswith(f"{score.missing_frames} frames have no answer")
-    # The same frames, answered without a box, are gaps.
+    # The same frames, answered without a box, are outages.
     empty = scored(world, replace(answers, **columns))
     assert empty.missing_frames == 0
-    assert empty.gaps >= score.links // 2 - 2
+    assert empty.outages >= score.objects - 2
 
 
-def test_links_end_at_cuts(planted: ModuleType, world: Dataset) -> None:
+def test_lives_end_at_cuts(planted: ModuleType, world: Dataset) -> None:
     answers = true_answers(world, planted)
     label = np.where(world.frames.index[answers.frame] >= 20, (answers.label + 1) % 8, answers.label)
     switched = BoxAnswers.of(
@@ -167,8 +143,7 @@ def test_cases_name_the_frames_around_an_event(planted: ModuleType, world: Datas
     faulty = planted.plant(world, planted.Faults(gap=0.6, class_change=0.6, dip=0.6), seed=4)
     score = scored(world, faulty.answers)
     assert len(score.cases) == CASES
-    assert [case.sure for case in score.cases] == sorted((case.sure for case in score.cases), reverse=True)
-    assert {case.kind for case in score.cases} == {"gap", "class change", "crossing"}
+    assert {case.kind for case in score.cases} == {"outage", "class change"}
     index = world.frames.index
     for case in score.cases:
         videos = {str(world.videos.video_id[world.frames.video[row]]) for row in (case.before, case.after)}
@@ -178,39 +153,36 @@ def test_cases_name_the_frames_around_an_event(planted: ModuleType, world: Datas
             assert index[case.before] < index[case.during] < index[case.after]
         if case.kind == "class change":
             assert case.label_before != case.label_after
-        elif case.kind == "gap":
-            assert case.during is not None
-            assert case.score_during is None
         else:
-            assert case.score_during == planted.DIP
+            assert case.during is not None
+            assert case.score_during in (None, planted.DIP)
 
 
 def test_figures_add_up(planted: ModuleType, world: Dataset) -> None:
     faulty = planted.plant(world, planted.Faults(gap=0.4, class_change=0.3, dip=0.2, jitter=0.02), seed=6)
     score = scored(world, faulty.answers)
-    assert sum(row.gaps for row in score.videos) == score.gaps
-    assert sum(row.class_changes for row in score.videos) == score.class_changes
-    assert sum(row.crossings for row in score.videos) == score.crossings
-    assert sum(row.links for row in score.videos) == score.shares.links == sum(c.shares.links for c in score.by_length)
-    assert sum(row.with_gap for row in score.videos) == score.shares.gaps.count
-    assert sum(row.frames for row in score.videos) == score.frames
-    assert score.shares.interrupted.count is not None
-    assert score.shares.interrupted.count >= (score.shares.gaps.count or 0)
+    for name in ("objects", "vanished", "appeared", "outages", "class_changes", "frames"):
+        assert sum(getattr(row, name) for row in score.videos) == getattr(score, name), name
+    assert sum(row.outage_seconds for row in score.videos) == pytest.approx(score.outage_seconds)
+    assert sum(one.seconds for one in score.longest) == pytest.approx(score.outage_seconds)
+    rate = score.measures["outage_seconds"].value
+    assert rate == pytest.approx(60 * score.outage_seconds / score.object_seconds)
+    assert rate == pytest.approx(60 * (1 - score.measures["completeness"].value))
     again = decode(LinkScore, encode(score))
     assert again == score
     plain = scored(world, faulty.answers, LinkOptions(bootstrap=False))
-    assert plain.shares.centre_jitter.value == score.shares.centre_jitter.value
-    assert plain.shares.missing.low is None
+    assert plain.measures["centre_jitter"].value == score.measures["centre_jitter"].value
+    assert plain.measures["outage_seconds"].low is None
 
 
-def test_data_without_links(planted: ModuleType, world: Dataset) -> None:
+def test_data_without_objects(planted: ModuleType, world: Dataset) -> None:
     answers = true_answers(world, planted)
     n = len(world.frames)
     none = np.zeros(0, dtype=int)
     empty = BoxAnswers.of(none, none, np.zeros((0, 4)), np.zeros(0), n_frames=n, n_classes=answers.n_classes)
     score = scored(world, empty)
-    assert (score.links, score.shares.gaps.value, score.one_frame.value) == (0, None, None)
-    assert score.notes == ("no link has 3 frames, so gaps cannot be measured",)
+    assert (score.objects, {one.value for one in score.measures.values()}) == (0, {None})
+    assert score.notes == ("no box has a score of at least 0.5, so there is no object to follow",)
     unanswered = replace(empty, state=np.full(n, State.MISSING, dtype=np.uint8))
     assert isinstance(link_score(world, unanswered), Missing)
     other = replace(world, info=replace(world.info, axis="blur"))

@@ -327,7 +327,7 @@ def test_a_detector_is_followed_by_its_boxes(called: Called) -> None:
     assert (found["models"], list(found["flicker"]["detectors"])) == ({}, ["py:m.py:blobs"])
     called("report", "links", "-q")
     page = Path("links/report.html").read_text(encoding="utf-8").split("<script")[0]
-    assert "loses and finds again" in page
+    assert "Of every minute that an object lives" in page
     assert "mAP" not in page
     assert "acc_orig" not in page
 

@@ -93,7 +93,7 @@ def test_boxes_of_a_detector(place: Path, tmp_path: Path, command: Called) -> No
     lost = np.flatnonzero(truth.frame == middle(data))[0]
     assert command("export", place / "boxes-run", "flickers", tmp_path / "coco", "--layout", "coco")[0] == 0
     (gap,) = rows_of(tmp_path / "coco" / "flickers.csv")
-    assert (gap["event"], float(gap["confidence_before"])) == ("gap", 0.9)
+    assert (gap["event"], float(gap["confidence_before"])) == ("outage", 0.9)
     found = json.loads((tmp_path / "coco" / "pseudo-labels.json").read_text(encoding="utf-8"))
     (filled,) = [one for one in found["annotations"] if one.get("interpolated")]
     assert (filled["image_id"], filled["category_id"]) == (middle(data) + 1, int(truth.label[lost]) + 1)

@@ -18,11 +18,11 @@ from strobe.metrics.intervals import Interval, nothing
 
 M = TypeVar("M")
 
-Family = Literal["unlabelled", "classification", "detection", "forms"]
-"""What a column is computed from: a classifier's answers without labels or with labels, a detector's boxes, or the
+Family = Literal["unlabelled", "boxes", "classification", "detection", "forms"]
+"""What a column is computed from: a classifier's answers or a detector's boxes, without labels or with labels, or the
 answers of two forms of a model."""
 
-Unit = Literal["share", "per second", "seconds", "frames"]
+Unit = Literal["share", "per second", "per minute", "seconds per minute", "seconds", "frames", "pixels"]
 """The unit of a figure. A share is printed in per cent, and a difference of shares in points."""
 
 Per = Literal["frames", "pairs", "sets", "objects"]
@@ -66,7 +66,15 @@ class Measure(Generic[M]):
     @property
     def suffix(self) -> str:
         """The unit as it is printed behind a figure."""
-        return {"share": " %", "per second": "/s", "seconds": " s", "frames": " frames"}[self.unit]
+        return {
+            "share": " %",
+            "per second": "/s",
+            "per minute": "/min",
+            "seconds per minute": " s/min",
+            "seconds": " s",
+            "frames": " frames",
+            "pixels": " px",
+        }[self.unit]
 
     def __post_init__(self) -> None:
         expect(self.name.isidentifier(), "Measure.name", "letters, digits and underscores", self.name)
@@ -124,6 +132,7 @@ MEASURES: Registry[tuple[Measure[Any], ...]] = Registry(
     {
         "unlabelled": "strobe.studies.unlabelled.measures:MEASURES",
         "forms": "strobe.studies.forms.measures:MEASURES",
+        "boxes": "strobe.studies.unlabelled.measures_boxes:MEASURES",
     },
 )
 """Lists of measures, in the order of the tables."""

@@ -132,6 +132,10 @@ def _in_classes(dataset: Dataset, answers: ClassAnswers, source: str | LabelSpac
 
 
 def _raw(given: Any, dataset: Dataset, keys: Sequence[str] | None) -> RawPredictions | RawDetections:
+    if hasattr(given, "media_type") and hasattr(given, "iter_samples"):
+        from strobe.formats.box_files import boxes_of_fiftyone
+
+        return boxes_of_fiftyone(given)
     if hasattr(given, "columns") and hasattr(given, "to_numpy"):
         expect(keys is None, "keys", "None, because a DataFrame names its frames itself", "keys")
         return _of_frame(given, dataset.info.label_space)
@@ -178,15 +182,29 @@ def _plain(value: Any) -> Any:
 
 
 def _is_boxes(value: Any) -> bool:
-    """Return whether the value is a detector's answer: Detections, or a dict of boxes, labels and scores."""
-    return isinstance(value, Detections) or (isinstance(value, Mapping) and "boxes" in value)
+    """Return whether the value is a detector's answer: Detections, those of supervision, or a dict of boxes."""
+    return isinstance(value, Detections) or (isinstance(value, Mapping) and "boxes" in value) or _is_supervision(value)
+
+
+def _is_supervision(value: Any) -> bool:
+    return all(hasattr(value, name) for name in ("xyxy", "class_id", "confidence", "data"))
+
+
+def _of_supervision(value: Any) -> dict[str, Any]:
+    """Return the boxes of `supervision.Detections`, with the names of their classes if it has them."""
+    n = len(value.xyxy)
+    labels = value.data.get("class_name", value.class_id)
+    scores = np.ones(n) if value.confidence is None else value.confidence
+    return {"boxes": value.xyxy, "labels": np.zeros(n, dtype=int) if labels is None else labels, "scores": scores}
 
 
 def _of_boxes(names: list[str], values: Sequence[Any]) -> RawDetections:
     """Read one entry per frame, as torchvision returns it: {"boxes": (N, 4), "labels": (N,), "scores": (N,)}."""
     parts = []
     for name, value in zip(names, values, strict=True):
-        if isinstance(value, Detections):
+        if _is_supervision(value):
+            value = _of_supervision(value)
+        elif isinstance(value, Detections):
             value = {"boxes": value.xyxy, "labels": value.label, "scores": value.score}
         try:
             boxes, labels, scores = (_plain(value[key]) for key in ("boxes", "labels", "scores"))

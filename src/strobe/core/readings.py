@@ -55,6 +55,19 @@ def readings_of_videos(notes: Iterable[str]) -> tuple[str, ...]:
     return tuple(f"{names[0]}{more[text]}: {text}" if names[0] else text for text, names in videos.items())
 
 
+def folded(lines: Iterable[tuple[str, str]]) -> list[str]:
+    """Return lines `NAME: text`; a text that several names share is one line with their number.
+
+    >>> folded([("a", "x"), ("b", "y"), ("c", "x"), ("d", "x")])
+    ['a and 2 more: x', 'b: y']
+    """
+    names: dict[str, list[str]] = {}
+    for name, text in lines:
+        names.setdefault(text, []).append(name)
+    more = {text: f" and {len(own) - 1} more" if len(own) > 1 else "" for text, own in names.items()}
+    return [f"{own[0]}{more[text]}: {text}" for text, own in names.items()]
+
+
 def readings_of_model(facts: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the guesses that were stored with predictions."""
     return tuple(json_of(str(facts.get("readings", "[]"))))

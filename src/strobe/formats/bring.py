@@ -8,7 +8,9 @@ from pathlib import Path
 from strobe.core.answers import ANSWERS, Answers, ClassAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
+from strobe.core.labels import LabelSpace, space
 from strobe.core.ports import Progress
+from strobe.core.readings import folded, read_as
 from strobe.core.tasks import Task
 from strobe.formats.prediction_files import BoxFormat, BoxUnits, Kind
 from strobe.models.forms import form_facts
@@ -58,6 +60,7 @@ def bring(
     Answers that a program passes are imported in the same way.
     """
     here, frames = shard_models(run.path), FrameNames(dataset)
+    notes: list[tuple[str, str]] = []
     for file in files:
         if file.name in here:
             raise StrobeError(
@@ -75,8 +78,7 @@ def bring(
         path = file.file or Path()
         task = task_of_file(path)
         found = READERS[task](path, dataset, file.name, options)
-        for line in found.notes:
-            progress.note(f"{file.name}: {line}")
+        notes += [(file.name, line) for line in found.notes]
         keep_brought(
             stage,
             found.answers,
@@ -85,6 +87,8 @@ def bring(
             source=path,
             facts={**found.facts, **form_facts(file.form_of, file.form)},
         )
+    for line in folded(notes):
+        progress.note(line)
 
 
 def _classes(path: Path, dataset: Dataset, name: str, options: FileOptions) -> _File:
@@ -137,3 +141,34 @@ READERS: Mapping[Task, Callable[[Path, Dataset, str, FileOptions], _File]] = {
     Task.DETECTION: _boxes,
 }
 """The reader of prediction files for each task."""
+
+
+def label_space_of(path: Path, options: FileOptions) -> tuple[LabelSpace, str]:
+    """Return the classes of a file of predictions, and where they are from, for frames without classes of their own."""
+    from strobe.formats.box_files import is_box_source, read_boxes_of_tool
+    from strobe.formats.prediction_files import read_raw, read_raw_detections
+    from strobe.formats.read_detections import listed_space, task_of_file
+
+    if not path.exists():
+        raise StrobeError(f"no such file: {printable(path)}")
+    if task_of_file(path) is Task.DETECTION:
+        boxes = read_boxes_of_tool(path) if is_box_source(path) else read_raw_detections(path)
+        declared = options.box_space or boxes.space
+        if boxes.categories is not None and (listed := listed_space(path, boxes)) is not None:
+            return listed, "its categories"
+        words, usual = boxes.words, "coco-80" if boxes.unit == "box" else None
+    else:
+        raw = read_raw(path)
+        declared, usual, words = options.space or raw.space, None, list(raw.values)
+        if words and not isinstance(words[0], int | str):
+            words = list(raw.columns or range(len(words[0])))
+            usual = "ilsvrc-2012" if len(words) == 1000 else None
+    if declared is not None:
+        return space(declared), "as declared"
+    if words and all(isinstance(word, str) and not word.isdecimal() for word in words):
+        return LabelSpace.of_names(path.stem, sorted(set(words))), "the names in it"
+    numbers = [int(word) for word in words if str(word).isdecimal()]
+    if usual is not None and max(numbers, default=0) < len(space(usual)):
+        return space(usual), read_as("space", usual, "it has class numbers only")
+    names = [f"class {number}" for number in range(max(numbers, default=0) + 1)]
+    return LabelSpace.of_names(path.stem, names), "its numbers"

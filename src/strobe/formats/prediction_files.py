@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.files import json_of, read_json, reading
 from strobe.core.parquet import numbers_of, read_bounded
+from strobe.formats.frame_matching import FrameRef
 from strobe.models.forms import declared_form
 
 BoxFormat = Literal["auto", "xyxy", "xywh", "cxcywh"]
@@ -179,11 +180,17 @@ class RawDetections:
     """The name of a row in messages: `annotations` or `row`."""
     images: list[Any] | None = None
     categories: list[Any] | None = None
+    videos: list[Any] | None = None
     images_are_answers: bool = False
     """Whether every listed image was processed, even if it has no boxes."""
     answered: list[Any] | None = None
     """The names of the images that have their own row, even if the row has no boxes."""
     space: str | None = None
+    units: BoxUnits = "auto"
+    form: BoxFormat = "auto"
+    """The units and form that the file's format defines."""
+    sparse: bool = False
+    """Whether the format leaves frames without boxes out, so that a frame that is not there has no box."""
 
     def map_images(self, table: Mapping[Any, int]) -> NDArray[np.int64]:
         """Return the table's value for the image of each box."""
@@ -234,14 +241,17 @@ def read_raw_detections(path: Path) -> RawDetections:
 
 def _read_coco(path: Path) -> RawDetections:
     data = read_json(path)
-    images = categories = None
+    images = categories = videos = None
     declared = None
     if isinstance(data, dict):
         images, categories, declared = data.get("images"), data.get("categories"), data.get("space")
-        for key in ("images", "categories"):
+        videos = data.get("videos")
+        for key in ("images", "categories", "videos"):
             if data.get(key) is not None and not isinstance(data[key], list):
                 raise InvalidFile(path, f"{key} is not a list", where=key)
         data = data.get("annotations", data.get("predictions"))
+    if isinstance(data, list) and videos is not None:
+        data = [one for row in data for one in _along(path, row, videos)]
     if not isinstance(data, list):
         raise InvalidFile(path, "expected a list of results", hint='each {"image_id", "category_id", "bbox", "score"}')
     image, word = _Coder(), _Coder()
@@ -270,9 +280,27 @@ def _read_coco(path: Path) -> RawDetections:
         unit="annotations",
         images=images,
         categories=categories,
+        videos=videos,
         images_are_answers=images is not None,
+        sparse=videos is not None and images is None,
         space=declared,
     )
+
+
+def _along(path: Path, row: Any, videos: list[Any]) -> list[Any]:
+    """Return a result for each frame of a track that has a box on many frames (`bboxes`); other rows are unchanged."""
+    if not isinstance(row, dict) or not isinstance(row.get("bboxes"), list):
+        return [row]
+    video = next((one for one in videos if one.get("id") == row.get("video_id")), None)
+    if video is None:
+        raise InvalidFile(path, f"video {printable(row.get('video_id'))} is not among its {len(videos)} videos")
+    files = video.get("file_names") or [""] * len(row["bboxes"])
+    name = str(video.get("name") or video.get("file_name") or "")
+    return [
+        {**row, "bbox": box, "score": row.get("score", 1.0), "image_id": FrameRef(str(file), name, number)}
+        for number, (file, box) in enumerate(zip(files, row["bboxes"], strict=False))
+        if box
+    ]
 
 
 def _problem(row: Any, error: Exception) -> str:

@@ -7,12 +7,13 @@
 | Parquet | box | `frame`, `label`, `x0`, `y0`, `x1`, `y1`, `score` |
 | Parquet | frame | `frame`, `label` (list), `xyxy` (list), `score` (list) |
 
-An image is a frame's key or id, or a number that `images` (id, file_name) maps to a key or id. A class is a name or id
+An image is a frame's key or id, or a number that `images` (id, file_name) maps to one; `frame_matching.py` says what
+else names a frame, and `box_files.py` reads the files of other tools. A class is a name or id
 of the space, or a number. Numbers refer to `categories` (id, name) if present, otherwise to positions in the declared
 space.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,8 @@ from strobe.core.parquet import read_footer
 from strobe.core.projections import projection_between
 from strobe.core.tasks import Task
 from strobe.formats.box_checks import check_boxes, check_numbering
+from strobe.formats.box_files import is_box_source, read_boxes_of_tool
+from strobe.formats.frame_matching import FrameRef, match_frames
 from strobe.formats.prediction_files import BoxFormat, BoxUnits, RawDetections, read_raw_detections
 from strobe.store.brought import Absent
 
@@ -52,7 +55,7 @@ class DetectionFile:
 
 def task_of_file(path: Path) -> Task:
     """Return whether a prediction file contains boxes. The file's structure decides."""
-    boxes = False
+    boxes = is_box_source(path)
     if path.suffix.lower() == ".parquet":
         with suppress(StrobeError, OSError):  # reading the file later gives a better error message
             names = set(read_footer(path).names)
@@ -92,11 +95,9 @@ def read_detections(
     `source_space` names the shipped space that class numbers refer to. `images` is a COCO JSON file, such as the ground
     truth, whose images and categories define the numbers in the results.
     """
-    if path.is_dir() or not path.exists():
-        raise StrobeError(
-            f"{printable(path)}: " + ("it is a folder; give one file" if path.is_dir() else "no such file")
-        )
-    raw = read_raw_detections(path)
+    if not path.exists():
+        raise StrobeError(f"{printable(path)}: no such file")
+    raw = read_boxes_of_tool(path) if is_box_source(path) else read_raw_detections(path)
     if images is not None:
         _explain(raw, images)
     return match_detections(
@@ -128,7 +129,7 @@ def match_detections(
 
     `path` names them in errors.
     """
-    frame, listed, n_extra = _frames(path, raw, dataset, ignore_extra=ignore_extra)
+    frame, listed, n_extra, matched = _frames(path, raw, dataset, ignore_extra=ignore_extra)
     if not np.isfinite(raw.score).all():
         row = int(np.flatnonzero(~np.isfinite(raw.score))[0])
         raise InvalidFile(path, "a score is NaN or infinite", where=raw.where(row))
@@ -138,9 +139,22 @@ def match_detections(
     with in_file(path):
         chosen = projection_between(source, target)
     label = np.where(own >= 0, chosen.map_labels(np.maximum(own, 0)), -1)
-    xyxy, notes = check_boxes(path, raw, frame, dataset, box_format, box_units)
+    xyxy, notes = check_boxes(
+        path,
+        raw,
+        frame,
+        dataset,
+        raw.form if box_format == "auto" else box_format,
+        raw.units if box_units == "auto" else box_units,
+    )
+    notes += [matched] if matched else []
     check_numbering(path, xyxy, frame, raw, label, dataset, f"those of {source.name}")
     _refuse_outside(path, raw, source, own)
+    if raw.sparse and absent == "error":
+        absent, seen = "empty", len(np.unique(frame[frame >= 0]))
+        notes.append(
+            f"{len(dataset.frames) - seen:,} of {len(dataset.frames):,} frames are not in it: they have no box"
+        )
     scored = _looked_at(path, frame[frame >= 0], listed, dataset, absent)
     lost = (frame >= 0) & (label < 0)
     if lost.any():
@@ -183,46 +197,49 @@ def _explain(raw: RawDetections, images: Path) -> None:
 
 def _frames(
     path: Path | str, raw: RawDetections, dataset: Dataset, *, ignore_extra: bool
-) -> tuple[NDArray[np.int64], list[int] | None, int]:
-    """Return each box's frame row, the processed frame rows, and the number of boxes on frames outside the dataset.
+) -> tuple[NDArray[np.int64], list[int] | None, int, str | None]:
+    """Return each box's frame row, the processed rows, the number of boxes on other frames, and a note.
 
-    Such boxes have the frame row −1.
+    Boxes on frames outside the dataset have the frame row −1.
     """
-    known: dict[Any, int] = {str(key): row for row, key in enumerate(dataset.frames.key)}
-    known |= {key: row for row, key in enumerate(dataset.frame_ids())}
-    names: dict[Any, str] = {}
+    names: dict[Any, FrameRef] = {}
+    videos = {one.get("id"): str(one.get("name") or one.get("file_name") or "") for one in raw.videos or ()}
     for place, image in enumerate(raw.images or ()):
         try:
-            names[image["id"]] = str(image["file_name"])
+            names[image["id"]] = _image(image, videos)
         except (KeyError, TypeError) as error:
             raise InvalidFile(path, "expected an image with id and file_name", where=f"images[{place}]") from error
-    table: dict[Any, int] = {}
-    unknown: list[Any] = []
-    for image in raw.image_names:
-        row = known.get(names.get(image, image), -1)
-        table[image] = row
-        if row < 0:
-            unknown.append(image)
-    if unknown and not (ignore_extra and len(unknown) < len(table)):
-        numbers = isinstance(unknown[0], int) and unknown[0] not in names
-        hint = (
-            'numbers need a list "images" of id and file_name, in the file or with <<box_images>>'
-            if numbers
-            else f"the dataset's frames are named like {printable(dataset.frames.key[0])!r}; <<ignore_extra=True>> "
-            f"skips other frames"
-        )
-        raise InvalidFile(
-            path,
-            f"{len(unknown)} of {len(table)} images are not in {dataset.name}, first {printable(unknown[0])!r}",
-            hint=hint,
-        )
+    every = list(dict.fromkeys([*raw.image_names, *(raw.answered or ()), *(names if raw.images_are_answers else ())]))
+    if names and (
+        unlisted := [image for image in raw.image_names if image not in names and not isinstance(image, str)]
+    ):
+        raise InvalidFile(path, f"image {printable(unlisted[0])} is not among the file's {len(names)} images")
+    numbers = not names and all(isinstance(image, int) for image in every)
+    found = match_frames(
+        path,
+        [names.get(image, image) for image in every],
+        dataset,
+        ignore_extra=ignore_extra,
+        way_out='; other numbers need a list "images" of id and file_name, in the file or with <<box_images>>'
+        if numbers
+        else "",
+    )
+    table = dict(zip(every, found.rows, strict=True))
     frame = raw.map_images(table)
     listed = None
     if raw.images_are_answers:
-        listed = [known[names[image]] for image in names if names[image] in known]
+        listed = [table[image] for image in names if table[image] >= 0]
     elif raw.answered is not None:
-        listed = [table[image] for image in raw.answered if table.get(image, -1) >= 0]
-    return frame, listed, int((frame < 0).sum())
+        listed = [table[image] for image in raw.answered if table[image] >= 0]
+    return frame, listed, int((frame < 0).sum()), found.note
+
+
+def _image(image: Mapping[str, Any], videos: Mapping[Any, str]) -> FrameRef:
+    """Return how an entry of `images` names its frame; in a file of videos, also by its number and time."""
+    number = next((image[key] for key in ("frame_id", "frame_index") if isinstance(image.get(key), int)), None)
+    time = next((float(image[key]) for key in ("timestamp", "time") if isinstance(image.get(key), int | float)), None)
+    video = videos.get(image.get("video_id"), "")
+    return FrameRef(name=str(image["file_name"]), video=video, number=number, time=time)
 
 
 def _looked_at(
@@ -278,12 +295,9 @@ def _childless(path: Path | str, raw: RawDetections, source: LabelSpace, chosen:
 
 
 def _source(path: Path | str, raw: RawDetections, target: LabelSpace, declared: str | LabelSpace | None) -> LabelSpace:
-    if raw.categories is not None:
-        names = [_category(path, place, row)[1] for place, row in enumerate(raw.categories)]
-        for candidate in (target, *(space(one) for one in ("coco-80", "voc", "open-images"))):
-            if all(name in candidate for name in names):
-                return candidate
-        return LabelSpace.of_names(Path(path).stem, names)
+    listed = listed_space(path, raw, target)
+    if listed is not None:
+        return listed
     requested = declared or raw.space
     if requested is None or requested == target.name:
         return target
@@ -291,6 +305,18 @@ def _source(path: Path | str, raw: RawDetections, target: LabelSpace, declared: 
         return requested
     with in_file(path, where="space"):
         return space(requested)
+
+
+def listed_space(path: Path | str, raw: RawDetections, target: LabelSpace | None = None) -> LabelSpace | None:
+    """Return the space of the file's categories: the target, a shipped one, or its own. None without categories."""
+    if raw.categories is not None:
+        names = [_category(path, place, row)[1] for place, row in enumerate(raw.categories)]
+        shipped = [space(one) for one in ("coco-80", "voc", "open-images")]
+        for candidate in shipped if target is None else [target, *shipped]:
+            if all(name in candidate for name in names):
+                return candidate
+        return LabelSpace.of_names(Path(path).stem, names)
+    return None
 
 
 def _category(path: Path | str, place: int, row: Any) -> tuple[Any, str]:

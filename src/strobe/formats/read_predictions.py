@@ -24,11 +24,12 @@ from numpy.typing import NDArray
 
 from strobe.core.answers import ClassAnswers
 from strobe.core.dataset import Dataset
-from strobe.core.errors import InvalidFile, StrobeError, UnknownName, in_file, printable
+from strobe.core.errors import InvalidFile, StrobeError, in_file, printable
 from strobe.core.labels import LabelSpace, Projection, check_scores, space
 from strobe.core.projections import projection_between
 from strobe.core.readings import read_as
 from strobe.core.score_kinds import kind_of_scores
+from strobe.formats.frame_matching import match_frames
 from strobe.formats.prediction_files import Kind, RawPredictions, read_raw
 from strobe.models.forms import form_facts
 
@@ -198,20 +199,10 @@ def _match(
     path: Path | str, frames: list[str], dataset: Dataset, *, ignore_extra: bool
 ) -> tuple[NDArray[np.int64], list[int], int]:
     """Return the dataset rows and file positions of common frames, and the number of frames that only the file has."""
-    known = {str(key): row for row, key in enumerate(dataset.frames.key)}
-    if frames and frames[0] not in known:
-        known |= {key: row for row, key in enumerate(dataset.frame_ids())}
-    places = [place for place, frame in enumerate(frames) if frame in known]
-    unknown = [frame for frame in frames if frame not in known]
-    if unknown and not (ignore_extra and places):
-        near = UnknownName("frame", unknown[0], list(known)[:5000])
-        raise InvalidFile(
-            path,
-            f"{len(unknown)} of {len(frames)} frames are not in {dataset.name}, first {printable(unknown[0])!r}",
-            hint=f"the dataset's frames are named like {near.near[0] if near.near else next(iter(known))!r}; "
-            f"<<ignore_extra=True>> skips other frames",
-        )
-    return np.array([known[frames[place]] for place in places], dtype=np.int64), places, len(unknown)
+    found = match_frames(path, frames, dataset, ignore_extra=ignore_extra)
+    places = [place for place, row in enumerate(found.rows) if row >= 0]
+    rows = np.array([found.rows[place] for place in places], dtype=np.int64)
+    return rows, places, len(frames) - len(places)
 
 
 def _nothing_missing(path: Path | str, rows: NDArray[np.int64], dataset: Dataset, *, allow_missing: bool) -> None:

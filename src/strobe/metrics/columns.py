@@ -1,7 +1,7 @@
 """A measure is a column: one number per row, the video of each row, and which rows were measured.
 
 From a column follow its value, its interval by video, and the difference of two models, whatever it measures. A row is
-a frame, a pair of neighbouring frames, or a set. What is no mean is a `Median`.
+a frame, a pair of neighbouring frames, or a set. What is no mean is a `Median` or a `Maximum`.
 """
 
 from collections.abc import Sequence
@@ -19,6 +19,7 @@ from strobe.metrics.intervals import ONE_VIDEO, Interval, nothing, proportion, r
 from strobe.metrics.paired import paired_difference, paired_rate, sign_flip, sign_flip_sums
 
 NO_ROW = "no row was measured"
+NO_SPREAD = "a maximum has no interval"
 NO_SHARED_ROW = "no row was measured for both models"
 
 
@@ -88,7 +89,25 @@ class Median:
         return float(np.median(self.values)) if self.n else None
 
 
-Measured = Column | Median
+@dataclass(frozen=True, slots=True)
+class Maximum:
+    """The largest of `values` (N,), such as the longest outage of each object, with the video of each."""
+
+    values: Floats
+    video: Ints
+
+    @property
+    def n(self) -> int:
+        """The number of values."""
+        return len(self.values)
+
+    @property
+    def value(self) -> float | None:
+        """The maximum, or None without values."""
+        return float(self.values.max()) if self.n else None
+
+
+Measured = Column | Median | Maximum
 
 
 def share(values: Bools, video: Ints, *, measured: Bools | None = None, rare: bool = False) -> Column:
@@ -117,6 +136,8 @@ def estimate(column: Measured, *, replicates: int = REPLICATES, seed: int = 0, i
     value = column.value
     if value is None:
         return nothing(NO_ROW)
+    if isinstance(column, Maximum):
+        return Estimate(value=value, low=None, high=None, n=column.n, reason=NO_SPREAD)
     draws = Bootstrap(column.video, replicates=replicates, seed=seed)
     if isinstance(column, Median):
         return draws.estimate(value, _drawn_medians(column, draws), n=column.n, limits=POSITIVE)
@@ -148,17 +169,17 @@ def difference(a: Measured, b: Measured, *, p_holm: float | None = None, pairs: 
     """Return the value of a minus that of b, paired by row over the rows measured for both, with its interval by video.
 
     The interval belongs to the test of `difference_p`, and to Holm's correction if `p_holm` is given. A difference of
-    medians has no interval, because its rows are not paired.
+    medians or of maxima has no interval, because its rows are not paired.
 
     >>> videos = np.arange(40)
     >>> new, old = share(videos < 10, videos), share(videos == 10, videos)
     >>> difference(new, old).text()
     '22.5 [6.2, 38.9]'
     """
-    if isinstance(a, Median) or isinstance(b, Median):
+    if not (isinstance(a, Column) and isinstance(b, Column)):
         if a.value is None or b.value is None:
             return nothing(NO_SHARED_ROW)
-        reason = "medians of different rows are not paired"
+        reason = NO_SPREAD if isinstance(a, Maximum) else "medians of different rows are not paired"
         return Estimate(value=a.value - b.value, low=None, high=None, n=min(a.n, b.n), reason=reason)
     first, second = _shared(a, b)
     if not first.n:
@@ -184,7 +205,7 @@ def difference_p(a: Measured, b: Measured) -> float | None:
     >>> difference_p(share(videos < 9, videos), share(videos == 10, videos)) < 0.05
     True
     """
-    if isinstance(a, Median) or isinstance(b, Median):
+    if not (isinstance(a, Column) and isinstance(b, Column)):
         return None
     first, second = _shared(a, b)
     return _p(first, second) if first.n and len(np.unique(first.video)) > 1 else None

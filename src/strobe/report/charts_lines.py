@@ -15,11 +15,11 @@ from strobe.studies.temporal.records import OffsetError
 
 T = TypeVar("T")
 
-MOST_BANDS = 3
+MOST_BANDS = 2
 """The largest number of lines with a band. More bands would not be distinguishable."""
 
-_EDGES = ((0, (5, 2)), (0, (1, 1.6)), (0, (6, 2, 1, 2)))
-"""Dash styles for the edges of three bands."""
+_EDGES = ((0, (5, 2)), (0, (1, 1.6)))
+"""Dash styles for the edges of two bands."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

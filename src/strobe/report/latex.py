@@ -105,13 +105,12 @@ def _table(
     metric: str,
 ) -> str:
     figures = {model: [column.of(one) for column in columns] for model, one in models.items()}
-    best = [_best(column, [row[place] for row in figures.values()]) for place, column in enumerate(columns)]
     marks, tested = _marks(view.results.comparison, list(models), metric)
     rows = []
     for model, row in figures.items():
         cells = []
-        for place, (column, found) in enumerate(zip(columns, row, strict=True)):
-            cell = _cell(found, is_best=len(models) > 1 and found.value is not None and found.value == best[place])
+        for column, found in zip(columns, row, strict=True):
+            cell = _cell(found)
             cells.append(cell + (f"$^{{{marks[model]}}}$" if column.name == metric and model in marks else ""))
         rows.append(f"    {escaped(model)} & {' & '.join(cells)} \\\\")
     head = f"    Model & {' & '.join(escaped(column.name) for column in columns)} \\\\"
@@ -143,20 +142,13 @@ def _table(
     return "\n".join(lines)
 
 
-def _best(column: Measure[Any], found: Sequence[Estimate]) -> float | None:
-    known = [one.value for one in found if one.value is not None]
-    if not known:
-        return None
-    return min(known) if column.more_is_worse else max(known)
-
-
-def _cell(found: Estimate, *, is_best: bool) -> str:
+def _cell(found: Estimate) -> str:
     if found.value is None:
         return "--"
     value = _number(found.value)
     ends = found.ends()
     bounds = "" if ends is None else f"[{', '.join(ends)}]".replace("-", "$-$")
-    return (f"\\textbf{{{value}}}" if is_best else value) + (f" {{\\scriptsize {bounds}}}" if bounds else "")
+    return value + (f" {{\\scriptsize {bounds}}}" if bounds else "")
 
 
 def _number(value: float) -> str:
@@ -183,8 +175,6 @@ def _caption(view: View, caption: str, rows: Collection[Sequence[Estimate]], met
     if methods:
         named = "; ".join(_METHODS.get(one, escaped(one)) for one in methods)
         out.append(f"Brackets: 95\\,\\% intervals ({named}).")
-    if len(rows) > 1:
-        out.append("Bold: the best value of a column.")
     if tested:
         out.append(
             f"Models that share a letter do not differ significantly in {escaped(metric)} "

@@ -1,6 +1,7 @@
 """Copy external answers into the run folder, so that the run can be scored again without the original file."""
 
 from collections.abc import Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import Literal
 
@@ -34,10 +35,19 @@ def keep_brought(
     ids = {"frame_id": arrow_of(pa, frames.ids(rows))}
     metadata = {"schema": "1", "model": answers.model, "source": "memory", "sha256": ""}
     if source is not None:
-        metadata |= {"source": source.name, "sha256": sha256_of_file(source)}
+        metadata |= {"source": source.name, "sha256": _digest(source)}
     path = run / _FOLDER / f"{plain_name(answers.model)}.parquet"
     write_columns(path, ids | BROUGHT[task].columns(answers, rows), {**metadata, "task": task, **facts})
     return path
+
+
+def _digest(source: Path) -> str:
+    """Return the SHA-256 of a file, or of the names and digests of a folder's files."""
+    if not source.is_dir():
+        return sha256_of_file(source)
+    files = sorted(path for path in source.rglob("*") if path.is_file())
+    lines = [f"{path.relative_to(source).as_posix()} {sha256_of_file(path)}" for path in files]
+    return sha256("\n".join(lines).encode()).hexdigest()
 
 
 def brought_files(run: Path) -> dict[str, tuple[Path, dict[str, str]]]:

@@ -1,7 +1,7 @@
 """`strobe eval`: predict, score and report in one command that does only the missing work."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -111,10 +111,18 @@ def evaluate(
         from strobe.workflows.videos import dataset_of_videos
 
         made = dataset_of_videos(
-            sources, place, requested, videos, k=request.options.k, prediction=prediction, progress=progress
+            sources,
+            place,
+            requested,
+            videos,
+            k=request.options.k,
+            prediction=prediction,
+            brought=request,
+            progress=progress,
         )
         requested, skipped = list(made.models), made.problems
         opened = Opened.of(made.path, subset=request.subset, run=place)
+        request = replace(request, ignore_extra=True)  # the last frames of a video may be in no set
     elif videos.any:
         raise StrobeError(
             f"<<every>> and <<label_space>> are for videos, and {printable(path)} is a dataset; remove them"

@@ -20,6 +20,7 @@ from strobe.core.files import sha256_of_file
 from strobe.core.labels import LabelSpace
 from strobe.core.ports import Classifier, Detector, Progress
 from strobe.engine.prediction import PredictOptions
+from strobe.formats.bring import FileOptions, label_space_of
 from strobe.models.grammar import CropView
 from strobe.models.options import LoadOptions
 from strobe.models.registry import load_model
@@ -86,17 +87,18 @@ def dataset_of_videos(
     *,
     k: int | None,
     prediction: PredictOptions,
+    brought: FileOptions,
     progress: Progress,
 ) -> VideoDataset:
     """Make the dataset of the videos inside the run, or return the dataset that the same videos already have there.
 
     Options that are not given keep the value that the run was made with.
     """
-    brought = next((model for model in models if model.is_brought), None)
-    if brought is not None:
+    in_memory = next((model for model in models if model.answers is not None), None)
+    if in_memory is not None:
         raise StrobeError(
-            f"{printable(brought.spec)}: predictions in a file or in memory need a dataset that names their frames; "
-            "make one with strobe build, and give it instead of the videos"
+            f"{printable(in_memory.name)}: answers in memory need a dataset that names their frames; make one with "
+            "strobe build, and give it instead of the videos, or pass a file of predictions"
         )
     place, files, folders = run.path / DATASET, _videos(sources), frame_folders(sources)
     named = video_names(files) if files else {name: folders.root / name for name in folders.frames}
@@ -120,7 +122,7 @@ def dataset_of_videos(
     else:
         k = K if k is None else k
         every = options.every or 2 * k + 1
-        label_space, classes_of, models = _classes(options, models, prediction, progress)
+        label_space, classes_of, models = _classes(options, models, prediction, brought, progress)
     facts = {"given": sorted(named), "classes_of": classes_of}
     name = next(iter(named)) if len(named) == 1 else f"{len(named)} videos"
     if not files:
@@ -204,7 +206,11 @@ def _settings_of(
 
 
 def _classes(
-    options: VideoOptions, models: Sequence[RequestedModel], prediction: PredictOptions, progress: Progress
+    options: VideoOptions,
+    models: Sequence[RequestedModel],
+    prediction: PredictOptions,
+    brought: FileOptions,
+    progress: Progress,
 ) -> tuple[LabelSpace, str | None, Sequence[RequestedModel]]:
     """Return the classes of the dataset, the model that they are from, and the models.
 
@@ -214,6 +220,10 @@ def _classes(
         return read_label_space(options.label_space), None, models
     first: StrobeError | None = None
     for place, model in enumerate(models):
+        if model.file is not None:
+            label_space, why = label_space_of(model.file, brought)
+            progress.note(f"classes: the {len(label_space):,} of {printable(model.name)} ({spelled(why)})")
+            return label_space, model.name, models
         view = model.view
         text = model.spec if view is None else view.classifier if isinstance(view, CropView) else view.source
         try:

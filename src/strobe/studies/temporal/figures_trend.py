@@ -95,7 +95,7 @@ def trend(view: View) -> Answer:
             )
         if fit is not None:
             line = [_fit_at(fit, x) for x in (low, high)]
-            axes.plot([low, high], line, color=INK, linewidth=1.2, zorder=2, label="fit of the\nstandard models here")
+            axes.plot([low, high], line, color=INK, linewidth=1.2, zorder=2, label=f"fit of\n{_fitted_to(view)} here")
         others = {model: one for model, one in models.items() if model not in shown}
         if others:
             dots = axes.scatter(
@@ -213,12 +213,18 @@ def _trend_sentence(view: View, models: Models, fit: TrendLine | None) -> str:
     elif drops:
         text += f"; its drop {reach} is {points(drops[best])}" if best in drops else ""
     if fit is None:
-        why = (view.results.trend.reason or "").replace("as standard", "as standard (--types)")
+        why = view.results.trend.reason
         return f"{text}. No line was fitted to this run: {why}." if why and len(models) > 1 else f"{text}."
     return (
-        f"{text}. Along the fitted line, one more point of {'accuracy' if view.variants else 'acc_orig'} goes with "
+        f"{text}. Along the line through {_fitted_to(view)}, one more point "
+        f"of {'accuracy' if view.variants else 'acc_orig'} goes with "
         f"{fit.slope:.2f} points of {'accuracy under every variant' if view.variants else 'acc_pmk'}."
     )
+
+
+def _fitted_to(view: View) -> str:
+    found = view.results.trend
+    return "the standard models" if isinstance(found, Missing) or found.fitted_to is None else found.fitted_to
 
 
 def _place(theirs: PapersLine | None, models: Models) -> str:

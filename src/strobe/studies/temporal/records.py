@@ -214,12 +214,15 @@ class TypeDrop:
 class Trend:
     """The lines over the standard models, every model's position, and the papers' tables for reference.
 
+    If too few models are tagged as standard, the lines are `fitted_to` all models.
+
     With fewer than five distinct original accuracies, both lines are None and `reason` explains it.
     """
 
     linear: TrendLine | None
     logit: TrendLine | None
     reason: str | None = field(default=None, metadata=LEFT_OUT)
+    fitted_to: Literal["all models"] | None = field(default=None, metadata=LEFT_OUT)
     models: tuple[ModelTrend, ...]
     median_drop: tuple[TypeDrop, ...]
     published: tuple[PublishedTable, ...]

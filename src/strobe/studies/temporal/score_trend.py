@@ -28,9 +28,10 @@ def fit(
 ) -> Trend:
     """Compute the trend over models scored on this dataset.
 
-    The line is fitted over models tagged `standard`. Of models that predict the same classes everywhere, or share a
-    name, only the first counts. Each model's effective robustness uses the line fitted without this model, on plain and
-    on logit axes, because the axis can change the sign. Intervals resample the videos jointly for all models and refit.
+    The line is fitted over models tagged `standard`, or over all models if too few are tagged. Of models that predict
+    the same classes everywhere, or share a name, only the first counts. Each model's effective robustness uses the line
+    fitted without this model, on plain and on logit axes, because the axis can change the sign. Intervals resample the
+    videos jointly for all models and refit.
     """
     expect(len(scores) > 0, "trend", "at least one model", 0)
     expect(len({score.k for score in scores}) == 1, "trend", "one k for all models", {s.k for s in scores})
@@ -38,19 +39,20 @@ def fit(
         expect(len(score.first_wrong) == dataset.n_sets, "trend", f"scores of {dataset.n_sets} sets", score.model)
     count = np.array([[s.right_at(0).sum(), s.right_at(s.k).sum(), s.scored.sum()] for s in scores], dtype=np.float64)
     same = _same(scores)
-    used = np.array([s.standard and not same[m, :m].any() for m, s in enumerate(scores)])
+    first = np.array([not same[m, :m].any() for m in range(len(scores))])
     bootstrap = Bootstrap(dataset.video_of_set, replicates=replicates, seed=seed)
     columns = np.stack([values for s in scores for values in (s.right_at(0), s.right_at(s.k), s.scored)], axis=1)
     draws_of_counts = bootstrap.sums(columns).reshape(replicates, len(scores), 3)
     share, shares = count[:, :2] / count[:, 2:], _divide(draws_of_counts[:, :, :2], draws_of_counts[:, :, 2:])
     x = count[:, 0] / count[:, 2]
+    used = first & np.array([s.standard for s in scores])
+    is_standard = len(np.unique(x[used])) >= LEAST_X
+    if not is_standard:
+        used = first
     distinct = len(np.unique(x[used]))
     reason = None
     if distinct < LEAST_X:
-        reason = (
-            f"a line needs at least {LEAST_X} standard models with distinct original accuracies, here {distinct}; "
-            "tag models as standard to fit one"
-        )
+        reason = f"a line needs at least {LEAST_X} models with distinct original accuracies, here {distinct}"
     linear, logit = _robustness(count, draws_of_counts, used, same, bootstrap)
     models = tuple(
         ModelTrend(
@@ -70,6 +72,7 @@ def fit(
         linear=None if reason else _line(100 * share[used], "points"),
         logit=None if reason else _line(logit_of_counts(count[used, :2], count[used, 2:]), "log odds"),
         reason=reason,
+        fitted_to=None if is_standard or reason else "all models",
         models=models,
         median_drop=_types(scores, share[:, 0] - share[:, 1], shares[:, :, 0] - shares[:, :, 1], same, bootstrap),
         published=tables(),

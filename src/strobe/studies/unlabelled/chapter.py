@@ -11,14 +11,15 @@ from strobe.core.arrays import Floats, Ints
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.ports import FrameSource
+from strobe.core.readings import folded
 from strobe.metrics.flicker import spells, timelines
 from strobe.report.gallery import picture
 from strobe.report.study import Chapter, PageInput
 from strobe.report.view import Lines
 from strobe.report.wording import counted, percent, plain_number
-from strobe.studies.unlabelled.chapter_links import link_cases, link_tables
+from strobe.studies.unlabelled.chapter_links import box_tables, life_strips, link_cases, outage_tables
 from strobe.studies.unlabelled.plan import cut_frames, ended_at, without_cuts
-from strobe.studies.unlabelled.records import FlickerResults
+from strobe.studies.unlabelled.records import FlickerResults, FlickerScore
 from strobe.studies.unlabelled.words import (
     bound,
     excluded,
@@ -60,9 +61,10 @@ def flicker_chapter(page: PageInput) -> Chapter | None:
     if flicker is None:
         return None
     content: dict[str, Any] = {
-        "intro": _intro(flicker, page.view.results.dataset.readings or ()),
-        "tables": [*link_tables(flicker), *_tables(flicker)],
+        "intro": _intro(flicker, page.view.results.dataset.readings or (), is_below=bool(page.view.results.models)),
+        "tables": [*box_tables(flicker), *_tables(flicker), *outage_tables(page.all_sets, flicker)],
         "cases": link_cases(page.all_sets, flicker, page.source),
+        "strips": life_strips(page.all_sets, flicker, page.answers),
     }
     dataset = without_cuts(page.all_sets, page.view.results.dataset.k)[0]
     data: dict[str, Any] = {}
@@ -90,8 +92,9 @@ def _track(name: str, answers: Mapping[str, Answers], frames: Ints) -> _Track:
     return _Track(name, label, confidence, one.scored[frames])
 
 
-def _intro(found: FlickerResults, readings: Sequence[str]) -> list[str]:
+def _intro(found: FlickerResults, readings: Sequence[str], *, is_below: bool) -> list[str]:
     out = [f"{printable(name)}: {bound(found, one, 'it', name)}" for name, one in list(ranked(found).items())[:1]]
+    out = out if is_below else []
     early = [f"{printable(name)}: {stopped(one)}." for name, one in found.models.items() if one.stopped_early]
     notes = {name: one.notes for name, one in found.models.items()}
     notes |= {name: one.notes for name, one in (found.detectors or {}).items()}
@@ -106,7 +109,7 @@ def _tables(found: FlickerResults) -> list[Lines]:
         return []
     shown = shown_measures(found)
     sure = next(iter(models.values())).sure
-    notes = [f"Shares in %, with 95 % intervals. A flip is sure if both confidences reach {percent(sure, digits=0)}."]
+    notes = [f"Shares in %{_intervals(models)}. A flip is sure if both confidences reach {percent(sure, digits=0)}."]
     notes += [f"{line}." for line in (saturated(found),) if line]
     rows = [[printable(name), *(figure_text(one, model) for one in shown)] for name, model in models.items()]
     out: list[Lines] = [("How often does the answer change?", ["Model", *(one.name for one in shown)], rows, notes)]
@@ -126,6 +129,11 @@ def _tables(found: FlickerResults) -> list[Lines]:
             note = f"{counted(total, 'flip')} in all videos; tables/alternations.csv has more pairs."
             out.append((f"Which answers alternate? {printable(name)}", ["Answers", "Flips", "Videos"], pairs, [note]))
     return out
+
+
+def _intervals(models: Mapping[str, FlickerScore]) -> str:
+    known = any(one.flicker.low is not None for one in models.values())
+    return ", with 95 % intervals" if known else "; one video has no intervals"
 
 
 def _striking(dataset: Dataset, frames: Ints, line: Ints, tracks: list[_Track]) -> list[tuple[int, int]]:

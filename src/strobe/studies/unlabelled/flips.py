@@ -19,20 +19,17 @@ from strobe.formats.export_media import Outgoing, picture_name
 from strobe.metrics.flicker import timelines
 from strobe.report.tables import as_csv
 from strobe.report.view import Row
+from strobe.studies.unlabelled.measures_boxes import BoxAnswersAlong
 from strobe.studies.unlabelled.plan import cut_frames, ended_at
-from strobe.studies.unlabelled.score_links import (
-    LEAST_SPAN,
-    Linked,
-    LinkOptions,
-    class_name,
-    link_events,
-    linked_boxes,
-)
+from strobe.studies.unlabelled.score_links import class_name, followed, link_events
 
 Layout = Literal["coco", "yolo"]
 
 AROUND = 2
 """The frames before a flip, and the frames from the flip on, that are exported by default."""
+
+LEAST_BOXES = 3
+"""The least number of boxes of an object that gets pseudo-labels."""
 
 PSEUDO = (
     "The labels here are pseudo-labels: the majority answers of a model, which may be wrong. Nobody has checked them. "
@@ -53,12 +50,12 @@ class Flip:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Boxed:
-    """A box of a link with the link's majority class. `score` is None if the box is interpolated over a gap."""
+    """A box of an object with its majority class. `score` is None if the box is interpolated over an outage."""
 
     frame: int
     label: int
     xyxy: tuple[float, float, float, float]
-    link: int
+    life: int
     score: float | None
 
 
@@ -79,8 +76,8 @@ def flip_files(
     """Return the tables of all flips, the images of the frames around them and, with `layout`, pseudo-labels.
 
     The pseudo-label of a frame is the most frequent answer of a classifier within the dataset's k on both sides. For a
-    detector, every box of a link of at least three frames gets the link's most frequent class, and a gap is filled by
-    interpolation. Pseudo-labels are made of one model.
+    detector, every box of an object with at least three boxes gets the object's most frequent class, and an outage is
+    filled by interpolation. Pseudo-labels are made of one model.
     """
     if dataset.info.axis != "frame-offset":
         raise StrobeError(f"{printable(dataset.name)}: its sets are not stretches of video, so there are no flips")
@@ -179,26 +176,28 @@ def _majority(labels: Iterable[int], *, own: int | None) -> int | None:
 
 
 def _boxes(dataset: Dataset, answers: BoxAnswers, around: int) -> _Told:
-    linked = linked_boxes(dataset, answers, LinkOptions())
-    if isinstance(linked, Missing):
+    along = followed(dataset, answers)
+    if isinstance(along, Missing):
         return _Told(flips=(), frames=set(), answers=(), classes={}, boxes=())
-    place = {int(row): at for at, row in enumerate(linked.frames)}
+    ordered, line = along.shared.footage.frames, along.shared.footage.timeline
+    place = {int(row): at for at, row in enumerate(ordered)}
     flips: list[Flip] = []
     frames: set[int] = set()
-    for case in link_events(linked):
-        near = _near(linked.line, place[case.before], place[case.after], around)
-        frames.update(int(linked.frames[at]) for at in near)
+    for case in link_events(along):
+        last = place[case.before] + 1 if case.kind == "vanished" else place[case.after]
+        near = _near(line, place[case.before], last, around)
+        frames.update(int(ordered[at]) for at in near)
         flips.append(
             Flip(
                 event=case.kind,
                 before=case.before,
-                after=case.after,
+                after=int(ordered[last]),
                 answers=(case.label_before, case.label_after),
                 confidences=(case.score_before, case.score_after),
             )
         )
     flips.sort(key=lambda one: (place[one.after], place[one.before], one.event))
-    shown = np.flatnonzero((answers.score >= linked.options.rules.faint) & np.isin(answers.frame, list(frames)))
+    shown = np.flatnonzero((answers.score >= along.rules.faint) & np.isin(answers.frame, list(frames)))
     rows: list[Row] = [
         {
             "row": int(answers.frame[at]),
@@ -208,17 +207,20 @@ def _boxes(dataset: Dataset, answers: BoxAnswers, around: int) -> _Told:
         }
         for at in shown.tolist()
     ]
-    return _Told(flips=flips, frames=frames, answers=rows, classes={}, boxes=_majority_boxes(linked, frames))
+    return _Told(flips=flips, frames=frames, answers=rows, classes={}, boxes=_majority_boxes(along, frames))
 
 
-def _majority_boxes(linked: Linked, frames: set[int]) -> list[_Boxed]:
-    """Return the boxes of the links of at least three frames on these frames, with the majority class of their link."""
-    boxes, answers, out = linked.boxes, linked.answers, []
-    starts = np.searchsorted(boxes.link, np.arange(len(boxes) + 1))
-    for link in np.flatnonzero(boxes.span >= LEAST_SPAN).tolist():
-        rows = boxes.row[starts[link] : starts[link + 1]]
-        steps = boxes.step[starts[link] : starts[link + 1]]
-        sure = rows[answers.score[rows] >= linked.options.rules.confidence]
+def _majority_boxes(along: BoxAnswersAlong, frames: set[int]) -> list[_Boxed]:
+    """Return the boxes of the objects with at least three boxes on these frames, with the object's majority class.
+
+    The boxes go from an object's first to its last box, and fill the outages between them.
+    """
+    lives, answers, out = along.lives, along.answers, []
+    starts = np.searchsorted(lives.life, np.arange(len(lives) + 1))
+    for life in np.flatnonzero(np.diff(starts) >= LEAST_BOXES).tolist():
+        rows = lives.row[starts[life] : starts[life + 1]]
+        steps = lives.step[starts[life] : starts[life + 1]]
+        sure = rows[answers.score[rows] >= along.rules.confidence]
         label = _majority((int(one) for one in answers.label[sure]), own=None)
         if label is None or label < 0:
             continue
@@ -226,10 +228,10 @@ def _majority_boxes(linked: Linked, frames: set[int]) -> list[_Boxed]:
         corners = np.stack([np.interp(every, steps, answers.xyxy[rows, side]) for side in range(4)], axis=1)
         score_at = dict(zip(steps.tolist(), answers.score[rows].tolist(), strict=True))
         for step, (x0, y0, x1, y1) in zip(every.tolist(), corners.tolist(), strict=True):
-            frame = int(linked.frames[step])
+            frame = int(along.shared.footage.frames[step])
             if frame in frames:
-                out.append(_Boxed(frame=frame, label=label, xyxy=(x0, y0, x1, y1), link=link, score=score_at.get(step)))
-    return sorted(out, key=lambda one: (one.frame, one.link))
+                out.append(_Boxed(frame=frame, label=label, xyxy=(x0, y0, x1, y1), life=life, score=score_at.get(step)))
+    return sorted(out, key=lambda one: (one.frame, one.life))
 
 
 # -- what is written -----------------------------------------------------------------------------------------------
@@ -340,7 +342,7 @@ def _coco(dataset: Dataset, told: _Told, names: Mapping[int, str], model: str) -
                 "bbox": [one.xyxy[0], one.xyxy[1], one.xyxy[2] - one.xyxy[0], one.xyxy[3] - one.xyxy[1]],
                 "area": (one.xyxy[2] - one.xyxy[0]) * (one.xyxy[3] - one.xyxy[1]),
                 "iscrowd": 0,
-                "instance_id": one.link,
+                "instance_id": one.life,
                 "pseudo_label": True,
                 **({"interpolated": True} if one.score is None else {"score": one.score}),
             }

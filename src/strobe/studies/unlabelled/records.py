@@ -129,6 +129,9 @@ class FlickerScore:
     """The other figures of `studies/unlabelled/measures.py`, by name."""
 
 
+CONSTANT = "it gives the same answer"
+"""The start of the note on a model with one answer on all frames."""
+
 IN_RECORD = ("flicker", "consistency", "most_frequent", "flip_rate", "sure_flip_rate")
 """The measures with a field of their own in `FlickerScore`."""
 
@@ -194,9 +197,9 @@ counted as broken'
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlickerResults:
-    """Flicker of every classifier on all sets, with and without a label, and the links of every detector's boxes.
+    """Flicker of every classifier on all sets, with and without a label, and the objects of every detector.
 
-    `across_cuts` counts the sets that were excluded because they contain a scene cut; links end at a cut.
+    `across_cuts` counts the sets that were excluded because they contain a scene cut; an object's life ends at a cut.
     """
 
     n_sets: Count

@@ -1,79 +1,66 @@
-"""What the study of flicker without labels adds to results.json for a detector: the links of its boxes."""
+"""What the study of flicker without labels adds to results.json for a detector: the lives of its objects."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from strobe.core.codec import LEFT_OUT, Count
-from strobe.core.estimate import Estimate, Missing
-from strobe.metrics.links import LinkRules
+from strobe.core.estimate import Estimate
+from strobe.metrics.lives import LifeRules
 from strobe.studies.noise.records import NoiseScore
 
-LinkEvent = Literal["gap", "class change", "crossing"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinkShares:
-    """The links of at least three frames, or those of one length class: shares of links, and mean jitter.
-
-    `gaps`, `class_changes` and `crossings` are the shares of links with at least one of these events. `interrupted` is
-    the share with a gap or a crossing: at the confidence in use, the object vanishes and returns. `missing` is the
-    share of a link's frames without a box. `centre_jitter` and `size_jitter` are means over the links with five
-    consecutive boxes; 0.01 is one per cent of the box.
-    """
-
-    links: Count
-    gaps: Estimate
-    class_changes: Estimate
-    crossings: Estimate
-    interrupted: Estimate
-    missing: Estimate
-    centre_jitter: Estimate
-    size_jitter: Estimate
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinkLengthClass:
-    """The links whose span in frames is from `least` to `most` (None: no limit)."""
-
-    least: Count
-    most: Count | None
-    shares: LinkShares
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GapLengths:
-    """How many frames a box is missing before it returns. `one_frame` is the share of gaps of a single frame."""
-
-    n: Count
-    median_frames: Estimate
-    one_frame: Estimate
-    longest_frames: Count
+LinkEvent = Literal["outage", "vanished", "class change"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VideoLinks:
-    """One video: its answered frames, its links of at least three frames, links with each event, and the events."""
+    """One video: its answered frames, its objects, and what happened to them."""
 
     video: str
     frames: Count
-    links: Count
-    with_gap: Count
-    with_class_change: Count
-    with_crossing: Count
-    gaps: Count
-    gap_frames: Count
+    objects: Count
+    vanished: Count
+    appeared: Count
+    outages: Count
     class_changes: Count
-    crossings: Count
+    object_seconds: float
+    outage_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkOutage:
+    """An outage: the frames of a video without a box of an object that should have one.
+
+    `object` is a number within the detector's results. `first` and `last` are frame numbers of the video, `at` is the
+    time of the first, and `seconds` how long the outage lasts; times are None if unknown. The box is the last one
+    before the outage. `returns` is false if the object has no box after it. `faint` counts its frames with a box whose
+    score is too low.
+    """
+
+    video: str
+    object: Count
+    label: str
+    first: Count
+    last: Count
+    frames: Count
+    at: float | None
+    seconds: float | None
+    returns: bool
+    faint: Count
+    x0: float
+    y0: float
+    x1: float
+    y1: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkCase:
     """One event to draw on frames: the frames before, during and after it, as rows of the frame table.
 
-    During a gap, `during` is the first frame without a box. At a crossing, it is the frame with the lowest score. A
-    class change happens between two sure boxes, so `during` is None unless there are frames without a sure box between
-    them. `frames` counts the frames strictly between `before` and `after`. Boxes are x0, y0, x1, y1 in pixels. `sure`
-    is the lower of the two scores, and the cases are sorted by it.
+    In an outage, `during` is its first frame, or the frame with the lowest score if there are faint boxes. After the
+    object has vanished, `after` is the last frame of its life, and there is no box. A class change happens between two
+    sure boxes, so `during` is None unless there are frames without a sure box between them. `frames` counts the frames
+    strictly between `before` and `after`. Boxes are x0, y0, x1, y1 in pixels. `sure` is the lower of the scores.
     """
 
     kind: LinkEvent
@@ -82,13 +69,14 @@ class LinkCase:
     during: Count | None
     after: Count
     frames: Count
+    seconds: float | None
     box_before: tuple[float, float, float, float]
-    box_after: tuple[float, float, float, float]
+    box_after: tuple[float, float, float, float] | None
     label_before: str
     label_after: str
     score_before: float
     score_during: float | None
-    score_after: float
+    score_after: float | None
     sure: float
 
 
@@ -96,25 +84,30 @@ class LinkCase:
 class LinkScore:
     """All figures of one detector that need no label.
 
-    A link is one object's boxes from frame to frame, as `rules` describe. `frames` counts the answered frames.
-    `missing_frames` were not answered: a link ends before such a frame and never has a gap there. `cuts` counts the
-    scene cuts at which links end. `one_frame` is the share of links seen on a single frame, among the links that
-    neither start nor end with the video. All other figures are over links of at least three frames.
+    Boxes are joined to objects as `rules` describe. An object lives from its first box to a scene cut (`cuts` counts
+    them), to the picture's border if its track leads out, or to the recording's end. `frames` counts the answered
+    frames; lives pass over `missing_frames`, which count for nothing. `seen_once` counts the objects with a single box.
+    `object_seconds` is the time that objects live, and `faint_seconds` the part of `outage_seconds` with a faint box.
+    `longest` has the longest outages.
     """
 
-    rules: LinkRules
+    rules: LifeRules
     frames: Count
     missing_frames: Count
     cuts: Count
-    links: Count
-    one_frame: Estimate
-    shares: LinkShares
-    by_length: tuple[LinkLengthClass, ...]
-    gap_lengths: GapLengths | Missing
-    gaps: Count
+    objects: Count
+    seen_once: Count
+    vanished: Count
+    appeared: Count
+    outages: Count
     class_changes: Count
-    crossings: Count
+    object_seconds: float
+    outage_seconds: float
+    faint_seconds: float
+    vanished_seconds: float
+    measures: Mapping[str, Estimate]
     videos: tuple[VideoLinks, ...]
+    longest: tuple[LinkOutage, ...]
     cases: tuple[LinkCase, ...]
     notes: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
     noise: NoiseScore | None = field(default=None, metadata=LEFT_OUT)

@@ -24,6 +24,7 @@ from strobe.studies.temporal.score_slices import plain
 from strobe.studies.unlabelled.measures import VideoAnswers
 from strobe.studies.unlabelled.plan import FlickerPlan, answer_labels, answered
 from strobe.studies.unlabelled.records import (
+    CONSTANT,
     IN_RECORD,
     Alternation,
     CoarseFlicker,
@@ -78,10 +79,19 @@ def flicker_score(shared: FlickerPlan, answers: ClassAnswers) -> FlickerScore | 
         **own,
         sure=part.options.sure,
         unscored=int((~scored).sum()),
-        notes=tuple(note for note in (plan.few_dominate,) if note) or None,
+        notes=tuple(note for note in (plan.few_dominate, _constant(video)) if note) or None,
         measures={name: one for name, one in figures.items() if one.value is not None} or None,
         **rest,
     )
+
+
+def _constant(video: VideoAnswers) -> str | None:
+    """Return a warning if a model gives one answer on all frames, so that consistency says nothing about it."""
+    own, n = np.unique(video.along[video.known]), int(video.known.sum())
+    if video.stopped or len(own) != 1 or n < 2:
+        return None
+    names = (*video.plan.view.info.label_space.names, "none of the classes")
+    return f"{CONSTANT} on all {n:,} frames ({names[int(own[0])]}): it does not flicker, but it may not see the images"
 
 
 def first_changes(plan: Plan, answers: ClassAnswers) -> Ints:

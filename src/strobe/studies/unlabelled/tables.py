@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 
 from strobe.core.estimate import Missing
-from strobe.report.tables import as_row
+from strobe.report.tables import as_row, spread
 from strobe.report.view import Row, Table, View
 from strobe.studies.unlabelled.records import FlickerScore
 from strobe.studies.unlabelled.records_links import LinkScore
@@ -18,10 +18,18 @@ def _spells(model: FlickerScore) -> Iterable[Row]:
     return () if isinstance(model.spells, Missing) else (as_row(model.spells),)
 
 
-def _links(view: View, rows: Callable[[LinkScore], Iterable[Row]]) -> Table:
+def _detectors(view: View, rows: Callable[[LinkScore], Iterable[Row]]) -> Table:
     found = view.results.flicker
     detectors = {} if found is None or found.detectors is None else found.detectors
     return [{"model": name, **row} for name, model in detectors.items() for row in rows(model)]
+
+
+def _figures(model: LinkScore) -> Row:
+    """Return the measures of a detector, then the counts that have no measure."""
+    row: Row = {}
+    for name, found in model.measures.items():
+        row |= spread(name, found)
+    return row | {f"n_{name}" if name in row else name: value for name, value in as_row(model).items()}
 
 
 TABLES: Mapping[str, Callable[[View], Table]] = {
@@ -33,10 +41,8 @@ TABLES: Mapping[str, Callable[[View], Table]] = {
     "flicker_coarser": lambda view: _each(view, lambda model: map(as_row, model.coarser)),
     "flicker_spells": lambda view: _each(view, _spells),
     "flicker_videos": lambda view: _each(view, lambda model: map(as_row, model.videos)),
-    "links": lambda view: _links(view, lambda model: [as_row(model) | as_row(model.shares)]),
-    "links_by_length": lambda view: _links(
-        view, lambda model: (as_row(one) | as_row(one.shares) for one in model.by_length)
-    ),
-    "link_videos": lambda view: _links(view, lambda model: map(as_row, model.videos)),
+    "boxes": lambda view: _detectors(view, lambda model: [_figures(model)]),
+    "box_videos": lambda view: _detectors(view, lambda model: map(as_row, model.videos)),
+    "outages": lambda view: _detectors(view, lambda model: map(as_row, model.longest)),
     "alternations": lambda view: _each(view, lambda model: map(as_row, model.alternations)),
 }

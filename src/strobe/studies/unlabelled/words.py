@@ -2,13 +2,14 @@
 
 from typing import Any
 
-from strobe.analyses.measures import Measure
+from strobe.analyses.measures import Measure, measures_of
 from strobe.analyses.model_results import flicker_measures
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate, Missing
+from strobe.core.readings import folded
 from strobe.report.view import Lines, View
 from strobe.report.wording import counted, join, measured, percent, plain_number, with_interval
-from strobe.studies.unlabelled.records import FlickerResults, FlickerScore
+from strobe.studies.unlabelled.records import CONSTANT, FlickerResults, FlickerScore
 from strobe.studies.unlabelled.records_links import LinkScore
 
 
@@ -41,24 +42,42 @@ def bound(found: FlickerResults, model: FlickerScore, who: str = "the model", na
             f"have several right answers. With such sets counted as right, {who} is right on every frame in at most "
             f"{measured(checked.bound)} of the sets."
         )
+    if model.consistency.value == 1 and any(CONSTANT in note for note in model.notes or ()):
+        return f"{who.capitalize() if who == 'it' else who} gives one answer on all frames, so flicker bounds nothing."
     frames = f", and on at most {percent(model.most_frequent)} of all frames" if model.stopped_early is None else ""
     most = percent(model.consistency)
     return f"{condition(found)}, {who} is right on every frame in at most {most} of the sets{frames}."
 
 
 def steadiest(found: FlickerResults) -> dict[str, LinkScore]:
-    """Return the detectors, the one with the smallest share of interrupted links first."""
+    """Return the detectors, the one with the fewest outage seconds per object-minute first."""
     detectors = found.detectors or {}
-    return dict(sorted(detectors.items(), key=lambda pair: (_value(pair[1].shares.interrupted), pair[0])))
+    return dict(sorted(detectors.items(), key=lambda pair: (_missing(pair[1]), pair[0])))
+
+
+def _missing(score: LinkScore) -> float:
+    """Return the share of lives without a box; 2 without an object."""
+    complete = score.measures.get("completeness")
+    return 2.0 if complete is None or complete.value is None else 1 - complete.value
 
 
 def _detector_lead(found: FlickerResults) -> tuple[str, str]:
     name, best = next(iter(steadiest(found).items()))
-    shares = best.shares
+    if not best.objects:
+        return f"{printable(name)} finds no object.", "No label is used."
+    rate, longest = best.measures["outage_seconds"], best.measures["longest_outage"]
+    head = f"{printable(name)} has a box in {measured(best.measures['completeness'])} of an object's life."
+    if rate.value is not None and longest.value is not None:
+        head = (
+            f"Of every minute that an object lives, {printable(name)} has no box for {rate.value:.1f} seconds; the "
+            f"longest outage lasts {longest.value:.1f} seconds."
+        )
     return (
-        f"{printable(name)} loses and finds again {measured(shares.interrupted)} of {counted(shares.links, 'object')}.",
-        f"It changes the class of {measured(shares.class_changes)} of these objects. An object is followed from frame "
-        "to frame by the overlap of its boxes; no label is used.",
+        head,
+        f"{counted(best.objects, 'object')}, {counted(best.outages, 'outage')}; {counted(best.vanished, 'object')} "
+        f"{'vanishes' if best.vanished == 1 else 'vanish'} in the middle of the picture and "
+        f"{plain_number(best.appeared)} {'appears' if best.appeared == 1 else 'appear'} there. An object is followed "
+        "from frame to frame by the overlap of its boxes; no label is used.",
     )
 
 
@@ -144,8 +163,9 @@ def explanation(found: FlickerResults) -> tuple[str, list[str]]:
         "one thing throughout, a model that flickers on it is wrong somewhere. So flicker bounds accuracy.",
     ]
     boxes = [
-        "A detector's boxes are linked from frame to frame by their overlap, whatever their class. An object that is "
-        "there before and after should not vanish in between, and its class should not change.",
+        "A detector's boxes are joined to objects by their overlap from frame to frame, whatever their class. An "
+        "object lives from its first box to a scene cut, to the picture's border if its track leads out, or to the end "
+        "of the recording. On every frame in between it should have a box, and its class should not change.",
     ]
     text = [*(sets if found.models else ()), *(boxes if found.detectors else ())]
     return "How flicker is measured without labels", text
@@ -157,11 +177,12 @@ def terms(view: View, found: FlickerResults) -> list[tuple[str, str]]:
     if found.detectors:
         rules = next(iter(found.detectors.values())).rules
         out = [
-            ("Link", "The boxes of one object from frame to frame, joined by their overlap whatever their class."),
-            ("Gap", f"An object vanishes for at most {rules.max_gap} frames and returns."),
-            ("Crossing", f"The score of a followed box falls below {rules.confidence:g} and rises again."),
-            ("Interrupted", "A link with a gap or a crossing."),
-            ("Jitter", "How far a box is from the smooth path of its object, in % of the box's size."),
+            ("Outage", f"Frames of an object's life without a box with a score of at least {rules.confidence:g}."),
+            ("Outage seconds", "The seconds without a box per minute that an object lives."),
+            ("Completeness", "The share of an object's life in which it has a box."),
+            ("Vanished", "An object in the middle of the picture has no box from some frame to the end."),
+            ("Appeared", "The first box of an object is in the middle of the picture, after the first frame."),
+            ("Jitter", "How far a box is from the smooth path of its object, in % of the box's size or in pixels."),
         ]
     if not found.models:
         return out
@@ -202,42 +223,70 @@ def flicker_lines(view: View) -> list[Lines]:
     notes = [f"% [95 % interval], {_sets(flicker.n_sets)} of {view.sources}, k = {data.k}; no label is used"]
     notes += [*excluded(flicker), *(data.readings or ())]
     notes += [line for line in (saturated(flicker),) if line]
-    notes += [
-        f"{printable(name)}: {bound(flicker, one, 'it', name)}" for name, one in list(ranked(flicker).items())[:1]
-    ]
-    notes += [f"{printable(name)}: {text}" for name, one in flicker.models.items() for text in one.notes or ()]
+    first = next(iter(ranked(flicker)))
+    notes += [f"{printable(first)}: {bound(flicker, flicker.models[first], 'it', first)}"]
+    notes += folded((printable(name), text) for name, one in flicker.models.items() for text in one.notes or ())
     notes += [f"{printable(name)}: {stopped(one)}" for name, one in flicker.models.items() if one.stopped_early]
     return [(f"{printable(data.name)}: flicker without labels", columns, rows, notes), *links]
 
 
-LINK_COLUMNS = ("interrupted", "gaps", "class_changes", "crossings", "centre_jitter", "size_jitter")
+IN_TERMINAL = 5
+"""The number of measures of detectors in the terminal."""
 
 
-def link_rows(found: FlickerResults) -> list[list[str]]:
-    """Return a row of figures for each detector."""
+def box_columns() -> list[str]:
+    """Return the headings of the columns of `box_rows` on the page, between the detector and its objects."""
+    named = [
+        (one.name.replace("_", " ").capitalize(), one.suffix.strip()) for one in measures_of("boxes") if one.headline
+    ]
+    return [
+        f"{name.removesuffix(' pixels')}, {unit.replace('/min', 'per minute', 1) if unit == '/min' else unit}"
+        for name, unit in named
+    ]
+
+
+def box_rows(found: FlickerResults, most: int | None = None) -> list[list[str]]:
+    """Return a row of figures for each detector, of at most this many measures."""
+    shown = [one for one in measures_of("boxes") if one.headline][:most]
     return [
         [
             printable(name, limit=60),
-            *(with_interval(getattr(one.shares, column)) for column in LINK_COLUMNS),
-            plain_number(one.shares.links),
+            *(_figure(one, score.measures.get(one.name)) for one in shown),
+            plain_number(score.objects),
         ]
-        for name, one in steadiest(found).items()
+        for name, score in steadiest(found).items()
     ]
+
+
+def _figure(declared: Measure[Any], found: Estimate | None) -> str:
+    return "—" if found is None or found.value is None else found.text(digits=declared.digits, scale=declared.scale)
+
+
+def box_notes(found: FlickerResults) -> list[str]:
+    """Return the units of `box_rows`, and the notes on every detector."""
+    rules = next(iter(steadiest(found).values())).rules
+    notes = [
+        "outage seconds, outages and class changes are per minute that an object lives, completeness is in %; "
+        f"boxes with a score of at least {rules.confidence:g}; no label is used"
+    ]
+    for name, one in steadiest(found).items():
+        if one.faint_seconds > 0:
+            notes.append(
+                f"{printable(name)}: {one.faint_seconds:.1f} of {one.outage_seconds:.1f} outage seconds have a box "
+                f"with a score from {rules.faint:g} to {rules.confidence:g}"
+            )
+    notes += folded((printable(name), text) for name, one in steadiest(found).items() for text in one.notes or ())
+    return notes
 
 
 def link_lines(view: View, found: FlickerResults) -> list[Lines]:
     """Return the terminal table of detectors."""
     if not found.detectors:
         return []
-    rules = next(iter(found.detectors.values())).rules
-    notes = [
-        f"% of links [95 % interval] with each event; jitter in % of the box. Boxes with a score of at least "
-        f"{rules.confidence:g}, {view.sources}; no label is used"
-    ]
-    notes += view.results.dataset.readings or ()
-    notes += [f"{printable(name)}: {text}" for name, one in found.detectors.items() for text in one.notes or ()]
+    columns = [one.name for one in measures_of("boxes") if one.headline][:IN_TERMINAL]
     title = f"{printable(view.results.dataset.name)}: boxes without labels"
-    return [(title, ["model", *LINK_COLUMNS, "links"], link_rows(found), notes)]
+    notes = [f"[95 % interval] from {view.sources}", *box_notes(found)]
+    return [(title, ["model", *columns, "objects"], box_rows(found, IN_TERMINAL), notes)]
 
 
 def stopped(model: FlickerScore) -> str:

@@ -1,0 +1,173 @@
+"""Boxes in the files of other tools are the same boxes, on a clip and in memory, and what does not match is told."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from strobe.api.given import answers_of
+from strobe.core.answers import BoxAnswers
+from strobe.core.dataset import Dataset
+from strobe.core.errors import StrobeError
+from strobe.formats.bring import FileOptions
+from strobe.formats.read_detections import read_detections
+from strobe.store import dataset_folder as folder
+
+av = pytest.importorskip("av")
+
+TESTS = Path(__file__).parents[1]
+TOOLS = TESTS / "formats" / "tools"
+FILES = ("ultralytics", "fiftyone", "mot.txt", "coco-video.json", "coco-tracks.json")
+FPS = 10
+
+
+@pytest.fixture(scope="module")
+def made() -> Iterator[ModuleType]:
+    """The script that makes the files with the tools."""
+    sys.path.insert(0, str(TESTS / "formats"))
+    import made_tool_boxes
+
+    yield made_tool_boxes
+    sys.path.remove(str(TESTS / "formats"))
+
+
+@pytest.fixture
+def called(command: Callable[..., tuple[int, str, str]], tmp_path: Path, made: ModuleType) -> Callable[..., str]:
+    """Call strobe where there is a clip of fifteen frames; what it printed, after its exit code was checked."""
+    texture = np.random.default_rng(0).integers(60, 160, (made.HEIGHT, made.WIDTH, 3), dtype=np.uint8)
+    with av.open(str(tmp_path / "clip.mkv"), "w") as container:
+        stream = container.add_stream("libx264", rate=FPS)
+        stream.width, stream.height, stream.pix_fmt = made.WIDTH, made.HEIGHT, "yuv420p"
+        for index in range(made.FRAMES):
+            image = texture.copy()
+            image[:8, : 8 + index] = 255
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(image, format="rgb24")))
+        container.mux(stream.encode())
+
+    def call(*words: object, code: int = 0) -> str:
+        ended, out, err = command(*map(str, words))
+        assert ended == code, out + err
+        return out + err
+
+    return call
+
+
+@pytest.fixture
+def dataset(called: Callable[..., str], tmp_path: Path) -> Dataset:
+    """The dataset that a command makes of the clip."""
+    words = ("eval", tmp_path / "clip.mkv", "-m", f"preds:{TOOLS / 'coco-video.json'}", "-o", tmp_path / "run")
+    called(*words, "--k", 2, "--bootstrap", 100, "--no-report", "--workers", 1)
+    return folder.read(tmp_path / "run" / "dataset")
+
+
+def check(found: BoxAnswers, dataset: Dataset, made: ModuleType, *, classes: bool = True, rel: float = 1e-6) -> None:
+    """The boxes are those that the tools were given, up to the digits that a tool writes."""
+    assert found.scored.all()
+    for frame, boxes in made.BOXES.items():
+        rows = np.flatnonzero(found.frame == int(np.flatnonzero(dataset.frames.index == frame)[0]))
+        wanted = sorted(boxes, key=lambda box: -box[1])
+        assert len(rows) == len(wanted), frame
+        for row, (label, score, xyxy) in zip(rows.tolist(), wanted, strict=True):
+            assert found.xyxy[row] == pytest.approx(xyxy, rel=rel, abs=1e-3)
+            assert found.score[row] == pytest.approx(score)
+            if classes:
+                assert dataset.info.label_space.names[int(found.label[row])] == made.NAMES[label]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_each_tools_file_has_the_same_boxes(dataset: Dataset, made: ModuleType, name: str) -> None:
+    found = read_detections(TOOLS / name, dataset)
+    check(found.answers, dataset, made, classes=name != "mot.txt", rel=1e-4)  # six digits of the image's size
+    assert any("matched by" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_is_scored_on_a_clip_without_a_model(called: Callable[..., str], tmp_path: Path, name: str) -> None:
+    """Both objects live for 1.5 s. The first is lost for 0.3 s, the second for 0.1 s."""
+    run = tmp_path / "own"
+    said = called(
+        "eval", tmp_path / "clip.mkv", "-m", f"mine=preds:{TOOLS / name}",
+        "-o", run, "--k", 2, "--bootstrap", 100, "--no-report", "--workers", 1,
+    )  # fmt: skip
+    assert "boxes without labels" in said
+    score = json.loads((run / "results.json").read_text(encoding="utf-8"))["flicker"]["detectors"]["mine"]
+    assert (score["objects"], score["outages"], score["class_changes"]) == (2, 2, 0)
+    figures = {key: one["value"] for key, one in score["measures"].items()}
+    assert figures["outage_seconds"] == pytest.approx(60 * 0.4 / 3)
+    assert figures["completeness"] == pytest.approx(1 - 0.4 / 3)
+    assert figures["longest_outage"] == pytest.approx(0.3)
+    outages = {(one["first"], one["last"], one["label"]) for one in score["longest"]}
+    names = {label for *_, label in outages}
+    assert {(first, last) for first, last, _ in outages} == {(4, 6), (9, 9)}
+    assert names == ({"class 0"} if name == "mot.txt" else {"person", "dog"})
+
+
+def test_frames_outside_of_all_sets_are_left_out(called: Callable[..., str], tmp_path: Path) -> None:
+    """Sets of seven frames cover fourteen of the fifteen."""
+    words = ("eval", tmp_path / "clip.mkv", "-m", f"preds:{TOOLS / 'mot.txt'}", "-o", tmp_path / "own", "--k", 3)
+    assert "2 boxes left out" in called(*words, "--bootstrap", 100, "--no-report", "--workers", 1)
+
+
+def test_frames_are_matched_by_time(dataset: Dataset, made: ModuleType, tmp_path: Path) -> None:
+    data = made.coco_video()
+    for image in data["images"]:
+        image["timestamp"] = image.pop("frame_id") / FPS + 0.02
+    path = tmp_path / "times.json"
+    path.write_text(json.dumps(data), encoding="utf-8")
+    found = read_detections(path, dataset)
+    check(found.answers, dataset, made)
+    assert "its frames are matched by time" in found.notes
+
+
+def test_the_message_shows_frames_of_both_sides(dataset: Dataset, made: ModuleType, tmp_path: Path) -> None:
+    labels = tmp_path / "labels"
+    labels.mkdir()
+    for number in range(40, 45):
+        (labels / f"clip_{number}.txt").write_text("0 0.5 0.5 0.1 0.1\n", encoding="utf-8")
+    with pytest.raises(StrobeError) as caught:
+        read_detections(labels, dataset)
+    text = str(caught.value)
+    assert "5 of 5 frames are not in" in text
+    assert "clip_40, clip_41, clip_42, …" in text
+    assert "its frames are clip/000000.png, clip/000001.png, clip/000002.png; " in text
+    assert "a frame number (here from 0)" in text
+
+
+def test_a_classifiers_file_on_a_clip(called: Callable[..., str], tmp_path: Path) -> None:
+    scores = {str(frame): [2.0, 1.0] if frame != 5 else [1.0, 2.0] for frame in range(15)}
+    (tmp_path / "scores.json").write_text(json.dumps(scores), encoding="utf-8")
+    words = ("eval", tmp_path / "clip.mkv", "-m", f"preds:{tmp_path / 'scores.json'}", "-o", tmp_path / "own")
+    said = called(*words, "--k", 2, "--bootstrap", 100, "--no-report", "--workers", 1)
+    assert "flicker without labels" in said
+    flips = json.loads((tmp_path / "own/results.json").read_text(encoding="utf-8"))["flicker"]["models"]
+    assert sum(video["flips"] for one in flips.values() for video in one["videos"]) == 2
+
+
+def test_detections_of_supervision(dataset: Dataset, made: ModuleType) -> None:
+    pytest.importorskip("supervision", reason="supervision is not installed; docs/detection.md says how to try it")
+    found: Any = answers_of(made.supervision(), dataset, FileOptions()).answers
+    check(found, dataset, made)
+    by_number: Any = answers_of(dict(enumerate(made.supervision())), dataset, FileOptions()).answers
+    check(by_number, dataset, made)
+
+
+def test_a_fiftyone_dataset_in_memory(dataset: Dataset, made: ModuleType) -> None:
+    fiftyone = pytest.importorskip("fiftyone", reason="fiftyone is not installed; docs/detection.md says how to try it")
+    try:
+        fiftyone.list_datasets()
+    except Exception as error:  # its database is a program that does not run everywhere
+        pytest.skip(f"fiftyone has no database here: {error}")
+    found: Any = answers_of(made.fiftyone_dataset(), dataset, FileOptions()).answers
+    check(found, dataset, made)
+
+
+def test_ultralytics_writes_what_is_stored(made: ModuleType, tmp_path: Path) -> None:
+    pytest.importorskip("ultralytics", reason="ultralytics is not installed; docs/detection.md says how to try it")
+    made.ultralytics(tmp_path)
+    for path in sorted((TOOLS / "ultralytics/labels").glob("*.txt")):
+        assert (tmp_path / "labels" / path.name).read_text() == path.read_text(), path.name
