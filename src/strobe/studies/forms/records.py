@@ -34,7 +34,7 @@ class FormScore:
     """One form of a model. For all forms but the reference, `pair` has the measures of the pair by name.
 
     `differs` states what differs from the reference. `acc_pmk`, `map_pmk` and `flicker` are the form's own figures.
-    `frames_per_second` counts forward passes alone, when they were last needed; models of one command share the machine.
+    `frames_per_second` counts forward passes alone, when last needed; models of one command share the machine.
     `size` is the number of bytes of the weights. `classes` and `sets` come in the order of their flips. Without labels,
     `classes` are the answers of the reference. `frames` are examples, each from another set while there are any.
     """

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from strobe.analyses.measures import column_of
 from strobe.analyses.plan import Plan, ScoreOptions
 from strobe.analyses.remedied import Stretches
 from strobe.core.answers import Answers, BoxAnswers, ClassAnswers, State
@@ -15,7 +16,8 @@ from strobe.core.arrays import Bools, Floats, Ints
 from strobe.core.dataset import Dataset
 from strobe.core.errors import ModelFailed
 from strobe.core.estimate import Estimate, Missing
-from strobe.metrics.links import LinkedBoxes, LinkRules
+from strobe.metrics.columns import Column
+from strobe.metrics.links import LinkRules
 from strobe.metrics.pmk import first_wrong
 from strobe.metrics.remedies import Followed, Remedy, follow, on_front, stretches
 from strobe.metrics.remedies_boxes import in_place
@@ -23,8 +25,9 @@ from strobe.studies.detection.records import DetectionOptions
 from strobe.studies.detection.score import has_boxes
 from strobe.studies.detection.score import score as score_boxes
 from strobe.studies.remedies.records import NONE, RemedyScore
-from strobe.studies.unlabelled.score import cut_frames
-from strobe.studies.unlabelled.score_links import LEAST_SPAN, LinkOptions, linked_boxes
+from strobe.studies.unlabelled.measures_boxes import class_changes, outages
+from strobe.studies.unlabelled.plan import cut_frames
+from strobe.studies.unlabelled.score_links import followed
 
 DEFAULT = tuple(
     map(
@@ -55,12 +58,12 @@ def answer_changes(dataset: Dataset, answers: Answers) -> int:
 
 
 def interruptions(dataset: Dataset, answers: Answers) -> int:
-    """Count how often a linked box vanishes and returns, falls below the confidence and rises, or changes class."""
-    boxes = _links(dataset, answers)
-    if boxes is None:
+    """Count how often an object is lost and found again, or changes class."""
+    along = followed(dataset, answers) if isinstance(answers, BoxAnswers) else Missing("classes")
+    if isinstance(along, Missing):
         return 0
-    long = boxes.span >= LEAST_SPAN
-    return int((boxes.gaps + boxes.class_changes + boxes.crossings // 2)[long].sum())
+    columns = [column_of(one, along) for one in (outages, class_changes)]
+    return int(sum(one.total.sum() for one in columns if isinstance(one, Column)))
 
 
 CHANGES: Mapping[type[Any], Callable[[Dataset, Answers], int]] = {
@@ -68,12 +71,6 @@ CHANGES: Mapping[type[Any], Callable[[Dataset, Answers], int]] = {
     BoxAnswers: interruptions,
 }
 """The changes that are counted, by the type of the answers."""
-
-
-def _links(dataset: Dataset, answers: Answers) -> LinkedBoxes | None:
-    """Return the links of a detector's boxes, if any can be linked."""
-    linked = linked_boxes(dataset, answers, LinkOptions()) if isinstance(answers, BoxAnswers) else Missing("classes")
-    return None if isinstance(linked, Missing) else linked.boxes
 
 
 # -- real changes --------------------------------------------------------------------------------------------------

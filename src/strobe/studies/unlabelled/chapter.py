@@ -11,7 +11,6 @@ from strobe.core.arrays import Floats, Ints
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.ports import FrameSource
-from strobe.core.readings import folded
 from strobe.metrics.flicker import spells, timelines
 from strobe.report.gallery import picture
 from strobe.report.study import Chapter, PageInput

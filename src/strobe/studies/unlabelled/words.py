@@ -8,7 +8,7 @@ from strobe.core.errors import printable
 from strobe.core.estimate import Estimate, Missing
 from strobe.core.readings import folded
 from strobe.report.view import Lines, View
-from strobe.report.wording import counted, join, measured, percent, plain_number, with_interval
+from strobe.report.wording import counted, join, measured, percent, plain_number
 from strobe.studies.unlabelled.records import CONSTANT, FlickerResults, FlickerScore
 from strobe.studies.unlabelled.records_links import LinkScore
 
