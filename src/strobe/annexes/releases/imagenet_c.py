@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from strobe.core.builder import DatasetBuilder, frame_list_digest
 from strobe.core.dataset import Dataset, DatasetInfo
-from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, UnknownName, expect, printable
+from strobe.core.errors import InvalidFile, StrobeError, UnknownName, expect, printable
 from strobe.core.files import write_bytes
 from strobe.core.labels import LabelSpace
 from strobe.core.png import png_bytes
@@ -25,7 +25,7 @@ from strobe.core.readings import read_as
 from strobe.core.variants import Variant
 from strobe.formats.import_frames import IMAGE_ENDINGS
 from strobe.formats.import_photos import of_wordnet
-from strobe.formats.registry import LABEL_SPACE, MAX_IMAGES, SEED, FormatOption, ImportFormat, several_names
+from strobe.formats.registry import LABEL_SPACE, MAX_IMAGES, SEED, FormatOption, ImportFormat, several_names, severities
 from strobe.formats.sampled import ImportedDataset, label_space_for
 from strobe.store.bring_media import ImportOptions, image_size_and_hash
 from strobe.vary.corruptions import GROUPS
@@ -341,22 +341,6 @@ def read_imagenet_c(
         return own if label_space else of_wordnet(names) or own
 
     return import_corrupted(source, clean, target, wanted=wanted, classes=of, how=how)
-
-
-def severities(text: str) -> tuple[int, ...]:
-    """Parse severities from 1 to 5.
-
-    >>> severities("1-3"), severities("1,5")
-    ((1, 2, 3), (1, 5))
-    """
-    try:
-        parts = [part.partition("-") for part in text.split(",")]
-        ends = [(int(low), int(high if dash else low)) for low, dash, high in parts]
-    except ValueError as error:
-        raise InvalidValue(f"expected 1-5 or 1,3,5, got {printable(text, limit=60)!r}") from error
-    if not all(1 <= low <= high <= 5 for low, high in ends):
-        raise InvalidValue(f"expected severities from 1 to 5, e.g. 1-5 or 1,3,5, got {printable(text, limit=60)!r}")
-    return tuple(dict.fromkeys(severity for low, high in ends for severity in range(low, high + 1)))
 
 
 FORMAT = ImportFormat(
