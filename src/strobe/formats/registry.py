@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from strobe.core.errors import expect
+from strobe.core.errors import InvalidValue, expect, printable
 from strobe.core.late import Registry
 from strobe.core.options import Option
 
@@ -88,6 +88,22 @@ def several_names(text: str) -> tuple[str, ...]:
     ('cat', 'dog')
     """
     return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def severities(text: str) -> tuple[int, ...]:
+    """Parse severities from 1 to 5.
+
+    >>> severities("1-3"), severities("1,5")
+    ((1, 2, 3), (1, 5))
+    """
+    try:
+        parts = [part.partition("-") for part in text.split(",")]
+        ends = [(int(low), int(high if dash else low)) for low, dash, high in parts]
+    except ValueError as error:
+        raise InvalidValue(f"expected 1-5 or 1,3,5, got {printable(text, limit=60)!r}") from error
+    if not all(1 <= low <= high <= 5 for low, high in ends):
+        raise InvalidValue(f"expected severities from 1 to 5, e.g. 1-5 or 1,3,5, got {printable(text, limit=60)!r}")
+    return tuple(dict.fromkeys(severity for low, high in ends for severity in range(low, high + 1)))
 
 
 IMPORT_FORMATS = Registry(

@@ -25,7 +25,7 @@ from strobe.core.readings import read_as
 from strobe.core.variants import Variant
 from strobe.formats.import_frames import IMAGE_ENDINGS
 from strobe.formats.import_photos import of_wordnet
-from strobe.formats.registry import LABEL_SPACE, MAX_IMAGES, SEED, FormatOption, ImportFormat, several_names
+from strobe.formats.registry import LABEL_SPACE, MAX_IMAGES, SEED, FormatOption, ImportFormat, several_names, severities
 from strobe.formats.sampled import ImportedDataset, label_space_for
 from strobe.store.bring_media import ImportOptions, image_size_and_hash
 from strobe.vary.corruptions import GROUPS
