@@ -202,7 +202,6 @@ def test_what_is_written(runs: Path, command: Any, tmp_path: Path) -> None:
         (["--max", "bg-gap=5"], "unknown measure for --max 'bg-gap'; net has acc_orig, acc_pmk, drop"),
         (["--max-loss", "acc_pmk=1"], "needs a baseline; add --against RUN or --baseline MODEL"),
         (["--max-loss", "map_pmk=1", "--against", "old"], "--max-loss takes acc_orig, acc_pmk, drop"),
-        (["--max-loss", "flip_rate=1", "--against", "old"], "--max-loss takes acc_orig, acc_pmk, drop"),
         (["--max-loss", "bg-gap=2"], "unknown measure for --max-loss 'bg-gap'; --max-loss takes a measure that two"),
         (["--max", "drop=1", "--for", "ever"], "'ever' is not one of 'these-clips', 'this-recording', 'other-videos'"),
         (["--min", "acc_pmk=5", "-m", "other"], "-m: RUNS/same has no predictions of other; its models are net"),

@@ -106,7 +106,7 @@ def command(
     (exit code 2).
     """
     from strobe.report.headline import print_headline
-    from strobe.workflows.against import check_against, is_stored, judge, settings_of, write_verdict
+    from strobe.workflows.against import check_against, judge, settings_of, stored, write_verdict
     from strobe.workflows.compare import model_name
     from strobe.workflows.evaluate import evaluate
 
@@ -115,9 +115,11 @@ def command(
         models, against = models or settings.models, against or settings.against
         chosen = click.get_current_context().get_parameter_source("scope")
         scope = settings.scope if chosen is click.core.ParameterSource.DEFAULT else scope
-    if against is not None:
-        check_against(against)
-        models = models if is_stored(against) or against in models else (against, *models)
+    older = None if against is None else stored(against)
+    if older is not None:
+        check_against(older, out)
+    elif against is not None and against not in models:
+        models = (against, *models)
     if show and no_report:
         raise click.UsageError("--show needs the report; remove --show or --no-report")
     evaluation = evaluate(
@@ -140,9 +142,14 @@ def command(
             click.echo(f"\nreport: {evaluation.report}")
     judged = None
     if against is not None and not evaluation.failed:
-        old = against if is_stored(against) else model_name(against)
-        names = [name for name in evaluation.asked if name != old]
-        judged = judge(out, old, names, scope=scope, options=request.options, progress=progress(quiet=True))
+        judged = judge(
+            out,
+            older or model_name(against),
+            evaluation.asked,
+            scope=scope,
+            options=request.options,
+            progress=progress(quiet=True),
+        )
         write_verdict(judged, out)
         for line in () if as_json else ("", *judged.lines()):
             click.echo(line)
@@ -159,7 +166,9 @@ def command(
     if evaluation.no_report is not None:
         click.echo(f"no report: {evaluation.no_report}; the results are kept in {printable(out)}", err=True)
         raise click.exceptions.Exit(2)
-    if against is not None and evaluation.failed:
+    if judged is not None and judged.worse:
+        raise click.exceptions.Exit(1)
+    if against is not None and (evaluation.failed or evaluation.skipped):
         raise click.exceptions.Exit(2)
     if judged is not None and judged.exit_code:
         raise click.exceptions.Exit(judged.exit_code)

@@ -1,5 +1,6 @@
 """Is the new model worse than before? `strobe eval --against` compares a run with a run, a baseline file or a model."""
 
+import re
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.files import below, reading, write_json, write_text
 from strobe.core.locks import writes
 from strobe.core.ports import Progress
+from strobe.core.quoting import safe_markdown
 from strobe.core.swaps import swapping
 from strobe.report.clips import clip_lines, clip_markdown
 from strobe.store.opening import Opened
@@ -59,7 +61,7 @@ class Judged:
     def lines(self) -> list[str]:
         """The verdict as text."""
         out = [line for one in self.clips for line in clip_lines(one)]
-        out += [one.sentence for one in self.comparisons]
+        out += [printable(one.sentence, limit=2000) for one in self.comparisons]
         out += [*self.cautions, f"baseline: {printable(self.against)}{f' ({self.age})' if self.age else ''}"]
         return out
 
@@ -67,9 +69,10 @@ class Judged:
         """The verdict for a pull request."""
         head = {0: "not worse ✅", 1: "worse ❌", 3: "inconclusive ⚠️"}[self.exit_code]
         parts = [f"### strobe: {head}", *(clip_markdown(one) for one in self.clips)]
-        parts += [f"- {one.sentence}" for one in self.comparisons]
+        parts += [f"- {safe_markdown(one.sentence)}" for one in self.comparisons]
         age = f" ({self.age})" if self.age else ""
-        return "\n\n".join([*parts, *self.cautions, f"Baseline: `{printable(self.against)}`{age}."]) + "\n"
+        last = (*self.cautions, f"Baseline: {printable(self.against)}{age}.")
+        return "\n\n".join([part.rstrip("\n") for part in parts] + [safe_markdown(line) for line in last]) + "\n"
 
 
 def settings_of(sources: Sequence[Path]) -> TestSettings | None:
@@ -91,23 +94,28 @@ def settings_of(sources: Sequence[Path]) -> TestSettings | None:
         raise InvalidFile(path, "expected a list of model names", where="models")
     if against is not None and not isinstance(against, str):
         raise InvalidFile(path, "expected a run, a baseline file or a model", where="against")
-    if scope not in SCOPES:
+    if scope not in [*SCOPES]:
         raise InvalidFile(path, f"expected one of {', '.join(SCOPES)}", where="for")
-    if against is not None and (path.parent / against).exists():
+    if against is not None and (against.endswith(".json") or (path.parent / against).exists()):
         against = str(path.parent / against)
     return TestSettings(models=tuple(models), against=against, scope=scope)
 
 
-def is_stored(against: str) -> bool:
-    """Return whether a text names a run or a baseline file. Otherwise it is a model."""
-    return Path(against).exists() or against.endswith(".json")
+def stored(against: str) -> Path | None:
+    """Return the path if a text names a run or a baseline file, or None if it is a model.
 
-
-def check_against(against: str) -> None:
-    """Raise StrobeError if a run or a baseline file cannot be read, before any model runs."""
+    >>> stored("last-month.json"), stored("preds:answers.json")
+    (PosixPath('last-month.json'), None)
+    """
     path = Path(against)
-    if not is_stored(against):
-        return
+    is_model = re.match(r"([^/]*=)?[a-z][a-z-]+:", against)
+    return path if path.exists() or (path.suffix == ".json" and not is_model) else None
+
+
+def check_against(path: Path, run: Path) -> None:
+    """Raise StrobeError if a run or a baseline file cannot be read, or is the run itself, before any model runs."""
+    if path.resolve() == run.resolve():
+        raise StrobeError(f"<<against>>: {printable(path)} is also the output; write the new run to another folder")
     if path.is_dir():
         Run(path).about()
     else:
@@ -115,54 +123,51 @@ def check_against(against: str) -> None:
 
 
 def judge(
-    run: Path, against: str, models: Sequence[str], *, scope: Scope, options: ScoreOptions, progress: Progress
+    run: Path, against: str | Path, models: Sequence[str], *, scope: Scope, options: ScoreOptions, progress: Progress
 ) -> Judged:
-    """Judge models of a run against an older run, a baseline file, or another model of the run."""
+    """Judge models of a run against an older run, a baseline file, or the name of another model of the run."""
     opened = Opened.of_run(Run(run))
     dataset = overall(opened.dataset)
     clips, _ = clips_of(opened.dataset, dataset, options)
-    old_path = Path(against) if is_stored(against) else None
+    models = [name for name in models if name != against]
     if clips is None:
-        if old_path is not None and not old_path.is_dir():
+        if isinstance(against, Path) and not against.is_dir():
             raise StrobeError("a baseline file is for videos without labels; give the older run with <<against>>")
-        return _by_accuracy(run, against, models, options=options, progress=progress)
-    stored = {one.name: one for one in Run(run).models(dataset, k=options.k)}
-    new = [one for name in models if name in stored and (one := entrant_of(clips, stored[name], name=name)) is not None]
+        if scope == "this-recording":
+            raise StrobeError("<<for=this-recording>> is for videos without labels; use these-clips or other-videos")
+        names = (
+            [against] if isinstance(against, str) else [one.name for one in _same_frames(against, run).models(dataset)]
+        )
+        return _by_accuracy(run, against, models, names, scope=scope, options=options, progress=progress)
+    own = {one.name: one for one in Run(run).models(dataset, k=options.k)}
+    new = [one for name in models if name in own and (one := entrant_of(clips, own[name], name=name)) is not None]
     if not new:
         raise StrobeError(f"{printable(run)} has no classifier to judge without labels; use strobe compare")
     age, pairs = None, []
-    if old_path is None:
-        old = entrant_of(clips, stored[against], name=against) if against in stored else None
+    if isinstance(against, str):
+        old = entrant_of(clips, own[against], name=against) if against in own else None
         if old is None:
             raise StrobeError(f"{printable(against)} is no run, no baseline file and no classifier of {printable(run)}")
-        pairs = [(old, one) for one in new if one.columns.name != against]
-    elif old_path.is_dir():
-        older = Run(old_path)
-        if older.about()["dataset"]["frames_digest"] != Run(run).about()["dataset"]["frames_digest"]:
-            raise StrobeError(
-                f"{printable(old_path)} is on different frames than {printable(run)}: another clip, other bytes of it, "
-                "or other sets; run the old model again on these clips to make the baseline anew"
-            )
+        pairs = [(old, one) for one in new]
+    elif against.is_dir():
+        older = _same_frames(against, run)
         their = overall(Opened.of_run(older).dataset)
         held = {one.name: one for one in older.models(their, k=options.k)}
         age = str(older.about().get("at", ""))[:10] or None
         for one in new:
-            name = one.columns.name if one.columns.name in held else next(iter(held)) if len(held) == 1 else None
-            if name is None:
-                known = ", ".join(map(printable, held))
-                raise StrobeError(f"{printable(old_path)} has no model {printable(one.columns.name)}; it has {known}")
-            shown = f"{name} ({printable(old_path.name)})" if name == one.columns.name else name
+            name = _older(one.columns.name, [*held], against)
+            shown = f"{name} ({printable(against.name)})" if name == one.columns.name else name
             if (earlier := entrant_of(clips, held[name], name=shown)) is not None:
                 pairs.append((earlier, one))
     else:
-        baseline = read_baseline(old_path)
+        baseline = read_baseline(against)
         age = baseline.age
         pairs = [
-            (baseline_entrant(clips, Run(run), baseline, model=one.columns.name, file=old_path), one) for one in new
+            (baseline_entrant(clips, Run(run), baseline, model=one.columns.name, file=against), one) for one in new
         ]
     found = tuple(pair_on_clips(clips, old, one, scope=scope) for old, one in pairs)
     return Judged(
-        against=against,
+        against=str(against),
         age=age,
         worse=any(one.verdict in ("worse", "regression") for one in found),
         is_open=any(one.verdict in (None, "inconclusive") for one in found) or not found,
@@ -170,23 +175,63 @@ def judge(
     )
 
 
+def _same_frames(older: Path, run: Path) -> Run:
+    """Return an older run. Raise StrobeError if it is on other frames than the run."""
+    if Run(older).about()["dataset"]["frames_digest"] != Run(run).about()["dataset"]["frames_digest"]:
+        raise StrobeError(
+            f"{printable(older)} is on different frames than {printable(run)}: another clip, other bytes of it, or "
+            "other sets; run the old model again on these clips to make the baseline anew"
+        )
+    return Run(older)
+
+
+def _older(name: str, held: Sequence[str], run: Path) -> str:
+    """Return the model of an older run to compare with: the one of the same name, or the only one."""
+    if name not in held and len(held) != 1:
+        raise StrobeError(
+            f"{printable(run)} has no model {printable(name)}; it has {', '.join(map(printable, held)) or 'none'}"
+        )
+    return name if name in held else held[0]
+
+
 def _by_accuracy(
-    run: Path, against: str, models: Sequence[str], *, options: ScoreOptions, progress: Progress
+    run: Path,
+    against: str | Path,
+    models: Sequence[str],
+    held: Sequence[str],
+    *,
+    scope: Scope,
+    options: ScoreOptions,
+    progress: Progress,
 ) -> Judged:
-    """Judge models on sets with labels, by their accuracy on whole sets. Comparisons have p-values and intervals."""
-    is_run = is_stored(against)
-    runs = [Path(against), run] if is_run else [run]
-    wanted = () if is_run else (against, *(one for one in models if one != against))
-    found = compare_runs(runs, models=wanted, options=options, subset=None, progress=progress).comparisons
-    whole = [one for one in found if one.metric in ("acc_pmk", "map_pmk")]
-    gaps = [None if one.difference.value is None else -one.difference.value for one in whole]  # b is the new model
+    """Judge models on sets with labels, by their accuracy on whole sets: by the figures, or by their intervals.
+
+    `held` are the models to compare with: those of the older run, or the one that `against` names.
+    """
+    runs = [run] if isinstance(against, str) else [against, run]
+    found: list[Comparison] = []
+    for name in models:
+        old = _older(name, held, runs[0])
+        pairs = compare_runs(
+            runs, models=tuple(dict.fromkeys((old, name))), options=options, subset=None, progress=progress
+        ).comparisons
+        first = pairs[0].a if pairs else ""  # the models follow the order of the request, then that of the runs
+        last = pairs[-1].b if pairs else ""
+        found += [one for one in pairs if (one.a, one.b) == (first, last)]
+    whole = [one.difference for one in found if one.metric in ("acc_pmk", "map_pmk")]  # a is the old model
+    if scope == "these-clips":
+        losses = [one.value for one in whole]
+        caution = "the verdict is about these sets: a lower acc_pmk is worse; p and intervals are about other videos"
+    else:
+        losses = [None if one.low is None or one.low <= 0 <= (one.high or 0) else one.value for one in whole]
+        caution = "the verdict is about other videos: acc_pmk is worse if the whole interval is"
     return Judged(
-        against=against,
-        age=str(Run(Path(against)).about().get("at", ""))[:10] if is_run else None,
-        worse=any(gap is not None and gap < 0 for gap in gaps),
-        is_open=not whole or any(gap is None for gap in gaps),
-        comparisons=found,
-        cautions=("the verdict is about these sets: a lower acc_pmk is worse; p and intervals are about other videos",),
+        against=str(against),
+        age=None if isinstance(against, str) else str(Run(against).about().get("at", ""))[:10],
+        worse=any(loss is not None and loss > 0 for loss in losses),
+        is_open=not losses or None in losses,
+        comparisons=tuple(found),
+        cautions=(caution,),
     )
 
 

@@ -40,6 +40,7 @@ class BaselineModel:
 
     def labels(self, n_frames: int) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
         """Return the answer on each frame, (F,)."""
+        expect(len(self.answers) > 0, "answers", "at least one", 0)
         values, lengths = (np.array(column, dtype=np.int64) for column in zip(*self.answers, strict=True))
         expect(bool((lengths > 0).all()) and int(lengths.sum()) == n_frames, "answers", f"{n_frames} frames", None)
         return np.repeat(values, lengths)
@@ -63,6 +64,7 @@ class Baseline:
     def __post_init__(self) -> None:
         expect(self.format == FORMAT, "format", f"{FORMAT}", self.format)
         expect(len(self.models) > 0, "models", "at least one", 0)
+        expect(_when(self.at) is not None, "at", "a date and time with a time zone", self.at)
         for model in self.models.values():
             labels = model.labels(self.n_frames)
             expect(int(labels.min()) >= NO_ANSWER, "answers", "-2 or more", int(labels.min()))
@@ -71,8 +73,17 @@ class Baseline:
     @property
     def age(self) -> str:
         """The date and the age in days, for a verdict."""
-        days = (datetime.now(UTC) - datetime.fromisoformat(self.at)).days
+        days = (datetime.now(UTC) - (_when(self.at) or datetime.now(UTC))).days
         return f"{self.at[:10]}, {days} day{'' if days == 1 else 's'} old"
+
+
+def _when(text: str) -> datetime | None:
+    """Return a time with its zone, or None if the text is none."""
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return None if at.tzinfo is None else at
 
 
 def bless(run: Path, file: Path, *, models: Sequence[str] = (), progress: Progress) -> Baseline:
@@ -154,6 +165,6 @@ def baseline_entrant(clips: Clips, run: Run, baseline: Baseline, *, model: str, 
     one = baseline.models[name]
     labels = one.labels(baseline.n_frames)
     answers = ClassAnswers.from_labels(name, np.maximum(labels, OUTSIDE), scored=labels != NO_ANSWER)
-    origin = Origin(name=name, cpu=baseline.cpu, versions=baseline.versions, decode=one.decode, may_vary=one.may_vary)
     shown = f"{name} (baseline)" if name == model else name
+    origin = Origin(name=shown, cpu=baseline.cpu, versions=baseline.versions, decode=one.decode, may_vary=one.may_vary)
     return answers_entrant(clips, answers, name=shown, names=baseline.classes, origin=origin)
