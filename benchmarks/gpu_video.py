@@ -53,6 +53,8 @@ DEVICE = "cuda"
 PROFILE = bool(os.environ.get("PROFILE"))
 _HEAD_BYTES = 56
 """The size of what precedes the compressed bytes in a packed file."""
+_ARRAY_HEAD_BYTES = 128
+"""The size of what precedes the pixels in the array of a packed file."""
 
 
 class Timeline(Silent):
@@ -240,7 +242,7 @@ def zstd_alone(dataset: Dataset, threads: int) -> float:
 
     source = MediaSource(dataset)
     files = [source.read_stored(row)[_HEAD_BYTES:] for row in range(min(1024, len(dataset.frames)))]
-    n_bytes = pa.Codec("zstd").decompress(files[0], 4 * _HEAD_BYTES + 1280 * 720 * 3 * 2, asbytes=False).size
+    n_bytes = _ARRAY_HEAD_BYTES + 3 * int(dataset.frames.width[0]) * int(dataset.frames.height[0])
 
     def some(first: int) -> None:
         for content in files[first::threads]:

@@ -283,9 +283,9 @@ def decode_processes(
     return reading_processes(source, options.workers or n_cores, n_cores) if free else 0
 
 
-def reading_processes(source: FrameSource, wanted: int, n_cores: int) -> int:
-    """Return how many of the wanted processes can read this source, if a GPU leaves the cores free."""
-    if isinstance(source, DeviceSource) or not isinstance(source, SendableSource) or n_cores < 4 or wanted < 2:
+def reading_processes(source: FrameSource, wanted: int, n_cores: int, *, least: int = 4) -> int:
+    """Return how many of the wanted processes can read this source. They pay off from `least` cores on."""
+    if isinstance(source, DeviceSource) or not isinstance(source, SendableSource) or n_cores < least or wanted < 2:
         return 0
     from strobe.engine.decode_pool import can_start_workers
 

@@ -222,8 +222,9 @@ class _DetectorTraining(TrainingJob):
         from strobe.train.streaming import parts_ahead
 
         starts = frame_starts(sizes_hw)
-        stream = self.stream(material, rows, FrameMaking(), np.diff(starts), few=True)
-        if not self.stores(len(rows), int(starts[-1])):
+        stored = self.stores(len(rows), int(starts[-1]))
+        stream = self.stream(material, rows, FrameMaking(), np.diff(starts), few=True, once=stored)
+        if not stored:
             return stream
 
         def fill(table: NDArray[np.uint8]) -> None:

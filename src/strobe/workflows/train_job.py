@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 _TASK_BYTES = 12 << 20
 """The most bytes of the whole frames that are read in one task."""
 
+_WORTH_PROCESSES = 1000
+"""The number of frames that is worth the half second in which processes start."""
+
 
 def load_options(options: TrainOptions, progress: Progress) -> LoadOptions:
     """Return the options for loading the model."""
@@ -211,9 +214,10 @@ class TrainingJob:
         from strobe.train.streaming import StreamedPixels, parts_ahead
 
         count, n_bytes = len(rows), 3 * size_hw[0] * size_hw[1]
-        stream = self.stream(material, rows, making, np.broadcast_to(np.int64(n_bytes), count), ready=ready)
+        stored, sizes = stores and self.stores(count, n_bytes * count), np.broadcast_to(np.int64(n_bytes), count)
+        stream = self.stream(material, rows, making, sizes, ready=ready, once=stored)
         streamed = StreamedPixels(stream, count, size_hw, device=self.device)
-        if not (stores and self.stores(count, n_bytes * count)):
+        if not stored:
             return streamed
 
         def fill(table: NDArray[np.uint8]) -> None:
@@ -244,10 +248,12 @@ class TrainingJob:
         *,
         ready: Bools | None = None,
         few: bool = False,
+        once: bool = False,
     ) -> "FrameStream":
-        """Return these frames as the steps read them: on a GPU by its engines or by processes, else on threads.
+        """Return these frames as the steps read them: by a GPU's engines, by processes or, if neither can, on threads.
 
-        If they are large, a `few` may wait in the GPU's memory.
+        If they are large, a `few` may wait in the GPU's memory. On a CPU, processes are not worth their start for few
+        frames, or for frames that are read `once`.
         """
         from strobe.engine.loading import faster_frames_on, reading_processes
         from strobe.engine.reading import TOGETHER, FrameStream, processes_for_training
@@ -255,9 +261,10 @@ class TrainingJob:
         frames, source, workers = material.dataset.frames, material.source, max(1, cores() // self.processes.count)
         if self.device != "cpu":
             source = faster_frames_on(self.device, source, material.dataset, self.say, few=few)
-            if not self.pools and (processes := reading_processes(source, workers, workers)):
-                self.pools.append(processes_for_training(processes))
-        pool = self.pools[0] if self.pools else None
+        worth = self.device != "cpu" or (len(rows) >= _WORTH_PROCESSES and not once)
+        if worth and not self.pools and (processes := reading_processes(source, workers, workers, least=2)):
+            self.pools.append(processes_for_training(processes))
+        pool = self.pools[0] if self.pools and worth else None
         largest = 3 * int((frames.height.astype(np.int64) * frames.width).max(initial=0))
         stream = FrameStream(
             source,

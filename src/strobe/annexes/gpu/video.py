@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strobe.annexes.gpu.clip import EncodedClip, NotForTheEngines
-from strobe.annexes.gpu.colour import FrameConversion, conversions, turned
+from strobe.annexes.gpu.colour import Colour, FrameConversion, conversions, turned
 from strobe.annexes.gpu.engine import EngineHangs, Planes, SessionPool, VideoEngine
 from strobe.annexes.gpu.frames import PixelDigests, in_stream, memory_of, new_stream, wait_for
 from strobe.core.dataset import Dataset
@@ -172,8 +172,12 @@ class VideosOnDevice:
         found = list(conversions(clip.size_wh, (int(frames.width[row]), int(frames.height[row]))))
         if not found:
             raise NotForTheEngines("its pixels are not square")
-        plain = {colour: planes.rgb([place], colour) for colour in {conversion.colour for conversion in found}}
-        for conversion in found:  # try one after another, because the first is nearly always right
+        known = list(self._conversions.values())  # most videos are like the last one
+        found.sort(key=lambda conversion: conversion not in known[-1:])
+        plain: dict[Colour, Any] = {}
+        for conversion in found:
+            if conversion.colour not in plain:
+                plain[conversion.colour] = planes.rgb([place], conversion.colour)
             pixels = turned(plain[conversion.colour], conversion).cpu().numpy()
             if hashlib.sha256(pixels.data).hexdigest() == str(frames.sha256[row]):
                 return conversion
