@@ -64,7 +64,7 @@ workers_option = click.option(
 
 
 def _severities(_context: click.Context, _option: click.Parameter, text: str) -> tuple[int, ...]:
-    from strobe.vary.corrupted_sets import severities
+    from strobe.formats.registry import severities
 
     return _parsed(severities, text)
 

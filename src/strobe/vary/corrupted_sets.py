@@ -9,7 +9,7 @@ import numpy as np
 
 from strobe.core.builder import DatasetBuilder
 from strobe.core.dataset import Dataset, DatasetInfo
-from strobe.core.errors import InvalidValue, expect, printable
+from strobe.core.errors import expect
 from strobe.core.records import frame_id
 from strobe.core.variants import Variant
 from strobe.vary.corruptions import CORRUPTIONS, SEVERITIES
@@ -183,19 +183,3 @@ class _Truth:
                 track=int(boxes.track[place]),
                 crowd=bool(boxes.crowd[place]),
             )
-
-
-def severities(text: str) -> tuple[int, ...]:
-    """Parse severities from 1 to 5.
-
-    >>> severities("1-3"), severities("1,5")
-    ((1, 2, 3), (1, 5))
-    """
-    try:
-        parts = [part.partition("-") for part in text.split(",")]
-        ends = [(int(low), int(high if dash else low)) for low, dash, high in parts]
-    except ValueError as error:
-        raise InvalidValue(f"expected 1-5 or 1,3,5, got {printable(text, limit=60)!r}") from error
-    if not all(1 <= low <= high <= 5 for low, high in ends):
-        raise InvalidValue(f"expected severities from 1 to 5, e.g. 1-5 or 1,3,5, got {printable(text, limit=60)!r}")
-    return tuple(dict.fromkeys(severity for low, high in ends for severity in range(low, high + 1)))
