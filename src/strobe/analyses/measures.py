@@ -77,7 +77,6 @@ class Measure(Generic[M]):
         }[self.unit]
 
     def __post_init__(self) -> None:
-        expect(self.name.isidentifier(), "Measure.name", "letters, digits and underscores", self.name)
         expect(self.meaning.endswith("."), f"Measure.meaning of {self.name}", "a sentence", self.meaning)
 
 
