@@ -4,7 +4,7 @@
                                       [--read MB/s] [--price H200=PER_HOUR] [--measure]
 
 The result is in machine-hours. You can give a price for each kind of machine (`--price`, repeatable), and the rate at
-which a machine reads from the shared file system (`--read`). Rates come from docs/performance-method.md. `--measure`
+which a machine reads from the shared file system (`--read`). Rates come from docs/performance.md. `--measure`
 measures the rates of storage again: bytes per frame and model, and frames that one process writes per second.
 
 A machine runs `--at-once` models, for which frames are read and decoded once. Each further model adds its bare forward.
@@ -62,14 +62,14 @@ WAYS = (
         shared=True, kilobytes=1_418,
     ),
 )  # fmt: skip
-"""docs/performance-method.md: On an NVIDIA H200 (one GPU, 16 cores), On two CPU cores, Frames of your own videos."""
+"""docs/performance.md: On an NVIDIA H200 (one GPU, 16 cores), On two CPU cores, Frames of your own videos."""
 
 BYTES = 119.7
 """Stored bytes per frame and model with 30 classes (--measure)."""
 WRITTEN = 80_000.0
 """Frames of one model that one process stores per second, syncing every shard (--measure)."""
 SCORED = 89 / 10.5e6
-"""Core-seconds to score a frame of one model (docs/performance-method.md, How scoring grows)."""
+"""Core-seconds to score a frame of one model (docs/performance.md, How scoring grows)."""
 
 
 @dataclass(frozen=True, kw_only=True)

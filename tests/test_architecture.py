@@ -193,7 +193,7 @@ def _texts(path: Path) -> list[str]:
 
 
 def test_marked_options_exist() -> None:
-    """`<<option>>` in a message is the name of a flag of a command (ADR 31)."""
+    """`<<option>>` in a message is the name of a flag of a command (ADR 18)."""
     known: set[str] = set()
     commands: list[click.Command] = [cli]
     while commands:

@@ -1,4 +1,4 @@
-"""Shell completion as docs/completion.md sets it up, asked by a real bash."""
+"""Shell completion as docs/environment.md sets it up, asked by a real bash."""
 
 import os
 import shutil

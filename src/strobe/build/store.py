@@ -1,4 +1,4 @@
-"""Frames as files: lossless by default, so that storage does not perturb them, and fast to read (ADR 20)."""
+"""Frames as files: lossless by default, so that storage does not perturb them, and fast to read (ADR 10)."""
 
 import hashlib
 import io

@@ -92,7 +92,7 @@ def options_written(how: Callable[[str, str | None], str]) -> Iterator[None]:
 
 
 def spelled(text: str) -> str:
-    """Return the text with each `<<option>>` or `<<option=value>>` as the user sets it (ADR 31).
+    """Return the text with each `<<option>>` or `<<option=value>>` as the user sets it (ADR 18).
 
     An option is named by its flag with underscores. The terminal gets flags. The Python API gets arguments.
 

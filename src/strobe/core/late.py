@@ -20,7 +20,7 @@ from strobe.core.annex import ENTRY_POINTS, Annex, Item, members
 from strobe.core.errors import MissingExtra, StrobeError, UnknownName, printable
 
 _SPINS = "3000"
-"""How often a GNU OpenMP thread spins before it sleeps (by default 300,000 times); see docs/performance-method.md."""
+"""How often a GNU OpenMP thread spins before it sleeps (by default 300,000 times); see docs/performance.md."""
 
 
 def require(module: str, *, what: str, extra: str) -> ModuleType:

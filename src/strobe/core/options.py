@@ -1,4 +1,4 @@
-"""Options written once: a field of an option record also gives the flag, its help, its default and its range (ADR 31).
+"""Options written once: a field of an option record also gives the flag, its help, its default and its range (ADR 18).
 
 The help of a command imports its option records, so modules of option records import nothing heavy.
 """

@@ -1,6 +1,6 @@
 """Run networks on a CPU with ONNX Runtime or OpenVINO. A torch network is exported when it is loaded (`--backend`).
 
-Use that only if measurements show the same answers in less time (docs/performance-method.md,
+Use that only if measurements show the same answers in less time (docs/performance.md,
 benchmarks/cpu_backends.py).
 """
 

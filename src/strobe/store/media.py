@@ -1,6 +1,6 @@
 """Decode stored frames to upright RGB in any supported format, with a one-line error for unreadable files.
 
-FFmpeg decodes PNG frames in half the time that Pillow takes, if their pixels can be verified (ADR 20).
+FFmpeg decodes PNG frames in half the time that Pillow takes, if their pixels can be verified (ADR 10).
 """
 
 import copy

@@ -177,7 +177,7 @@ def test_offline_a_named_biggan_says_what_to_do(monkeypatch: pytest.MonkeyPatch,
 
 
 def test_the_pages_example_is_a_generator(tmp_path: Path) -> None:
-    page = Path(__file__).parents[3] / "docs" / "generators.md"
+    page = Path(__file__).parents[3] / "docs" / "generator.md"
     code = page.read_text(encoding="utf-8").split("```python\n")[1].split("```")[0]
     (tmp_path / "decoder.py").write_text(code)
     torch.manual_seed(0)
