@@ -124,14 +124,14 @@ def link_boxes(
     n_links = 0
     bounds = np.flatnonzero(np.diff(timeline, prepend=-1, append=-1)) if len(timeline) else np.zeros(1, dtype=np.int64)
     for first, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-        chain = _Chain(found, link, rules, n_links)
+        chain = _LinkChain(found, link, rules, n_links)
         for step, frame in enumerate(frames[first:end].tolist()):
             chain.extend(_without_duplicates(found, rows[starts[frame] : starts[frame + 1]], rules.duplicate), step)
         n_links = chain.n_links
     return _trimmed(found, link, frames, rules.confidence) if trimmed else link
 
 
-class _Chain:
+class _LinkChain:
     """The open links of one timeline: the last box of each, and the step on which it was seen."""
 
     def __init__(self, answers: BoxAnswers, link: Ints, rules: LinkRules, n_links: int) -> None:

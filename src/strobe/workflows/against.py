@@ -180,7 +180,7 @@ def _same_frames(older: Path, run: Path) -> Run:
     if Run(older).about()["dataset"]["frames_digest"] != Run(run).about()["dataset"]["frames_digest"]:
         raise StrobeError(
             f"{printable(older)} is on different frames than {printable(run)}: another clip, other bytes of it, or "
-            "other sets; run the old model again on these clips to make the baseline anew"
+            "other sets; run the old model again on these clips to make the baseline again"
         )
     return Run(older)
 

@@ -156,7 +156,7 @@ def baseline_entrant(clips: Clips, run: Run, baseline: Baseline, *, model: str, 
     if run.about()["dataset"]["frames_digest"] != baseline.frames_digest:
         raise StrobeError(
             f"{printable(file)} was made on other frames than {printable(run.path)}: another clip, other bytes of it, "
-            "or other sets; make the baseline anew with strobe bless"
+            "or other sets; make the baseline again with strobe bless"
         )
     name = model if model in baseline.models else next(iter(baseline.models))
     if model not in baseline.models and len(baseline.models) > 1:

@@ -308,7 +308,7 @@ def other_machine(old: Origin, new: Origin) -> str | None:
     if old.decode and new.decode and old.decode != new.decode:
         raise StrobeError(
             f"{printable(old.name)} saw frames decoded by {printable(old.decode)}, {printable(new.name)} by "
-            f"{printable(new.decode)}: these are different frames; make the baseline anew with the same decoder"
+            f"{printable(new.decode)}: these are different frames; make the baseline again with the same decoder"
         )
     for one in (old, new):
         if one.may_vary:
