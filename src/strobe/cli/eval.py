@@ -118,7 +118,7 @@ def command(
     older = None if against is None else stored(against)
     if older is not None:
         check_against(older, out)
-    elif against is not None and against not in models:
+    elif against is not None and against not in (*models, *map(model_name, models)):
         models = (against, *models)
     if show and no_report:
         raise click.UsageError("--show needs the report; remove --show or --no-report")

@@ -1,9 +1,11 @@
 """The comparison of two models on the same clips as text: the verdict, the figures, and the places that differ."""
 
+import io
 from collections.abc import Iterator, Sequence
 
 from strobe.analyses.clips import MOST_SPOTS, ClipComparison, Difference, Spot, about, number, sentence
 from strobe.core.errors import printable
+from strobe.core.ports import Image
 from strobe.core.quoting import safe_markdown
 from strobe.report.wording import counted
 
@@ -56,6 +58,22 @@ def spot_text(one: Spot) -> str:
     return f"{printable(one.video)} {when}  {' → '.join(map(printable, one.answers))}{more}"
 
 
+def side_by_side(images: Sequence[Image], *, height: int = 240) -> bytes:
+    """Return frames in one row as a JPEG file."""
+    from PIL import Image as Pictures
+
+    shown = [Pictures.fromarray(one) for one in images]
+    shown = [one.resize((max(1, round(one.width * height / one.height)), height)) for one in shown]
+    row = Pictures.new("RGB", (sum(one.width for one in shown) + 4 * (len(shown) - 1), height), "white")
+    left = 0
+    for one in shown:
+        row.paste(one, (left, 0))
+        left += one.width + 4
+    out = io.BytesIO()
+    row.save(out, "JPEG", quality=85)
+    return out.getvalue()
+
+
 def clock(seconds: float) -> str:
     """Return a time in minutes and seconds.
 
@@ -68,7 +86,8 @@ def clock(seconds: float) -> str:
 
 def clip_markdown(found: ClipComparison) -> str:
     """Return the same text for a pull request. External text is escaped."""
-    lines = [f"**{safe_markdown(sentence(found))}**", ""]
+    alert = {"worse": "CAUTION", "regression": "CAUTION", "inconclusive": "WARNING"}.get(found.verdict or "", "NOTE")
+    lines = [f"> [!{alert}]", f"> **{safe_markdown(sentence(found))}**", ""]
     lines += ["| measure | before | now | change | |", "|---|---|---|---|---|"]
     for one in found.differences:
         if one.change is not None:

@@ -2,9 +2,11 @@
 
 import re
 import tomllib
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+import numpy as np
 
 from strobe.analyses.clips import SCOPES, ClipComparison, Scope
 from strobe.analyses.comparison import Comparison
@@ -12,13 +14,13 @@ from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.variants_view import overall
 from strobe.core.codec import encode
 from strobe.core.errors import InvalidFile, StrobeError, printable
-from strobe.core.files import below, reading, write_json, write_text
+from strobe.core.files import below, reading, write_bytes, write_json, write_text
 from strobe.core.locks import writes
 from strobe.core.ports import Progress
 from strobe.core.quoting import safe_markdown
 from strobe.core.swaps import swapping
-from strobe.report.clips import clip_lines, clip_markdown
-from strobe.store.opening import Opened
+from strobe.report.clips import clip_lines, clip_markdown, side_by_side, spot_text
+from strobe.store.opening import Opened, frame_source
 from strobe.store.run_folder import Run
 from strobe.workflows.baseline import baseline_entrant, read_baseline
 from strobe.workflows.clips import clips_of, entrant_of, pair_on_clips
@@ -26,6 +28,8 @@ from strobe.workflows.compare import compare_runs
 
 SETTINGS = "strobe.toml"
 """The file that makes a folder of clips a regression test."""
+MOST_PICTURES = 3
+"""The number of new changes that verdict/ shows as pictures."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,10 +69,10 @@ class Judged:
         out += [*self.cautions, f"baseline: {printable(self.against)}{f' ({self.age})' if self.age else ''}"]
         return out
 
-    def markdown(self) -> str:
-        """The verdict for a pull request."""
+    def markdown(self, pictures: Sequence[str] = ()) -> str:
+        """The verdict for a pull request, with lines that show pictures after the first table."""
         head = {0: "not worse ✅", 1: "worse ❌", 3: "inconclusive ⚠️"}[self.exit_code]
-        parts = [f"### strobe: {head}", *(clip_markdown(one) for one in self.clips)]
+        parts = [f"### strobe: {head}", *(clip_markdown(one) for one in self.clips), *pictures]
         parts += [f"- {safe_markdown(one.sentence)}" for one in self.comparisons]
         age = f" ({self.age})" if self.age else ""
         last = (*self.cautions, f"Baseline: {printable(self.against)}{age}.")
@@ -237,9 +241,28 @@ def _by_accuracy(
 
 @writes("run")
 def write_verdict(judged: Judged, run: Path) -> Path:
-    """Write verdict/verdict.md and verdict.json into the run, and return the folder."""
+    """Write verdict.md, verdict.json and pictures of the first new changes into verdict/, and return this folder."""
     folder = below(run, "verdict")
     with swapping(folder) as staged:
-        write_text(staged.root / "verdict.md", judged.markdown())
+        pictures = []
+        for number, (caption, picture) in enumerate(_new_changes(judged, run), 1):
+            write_bytes(staged.root / f"change-{number}.jpg", picture)
+            pictures.append(f"![{safe_markdown(caption)}](change-{number}.jpg)\n{safe_markdown(caption)}")
+        write_text(staged.root / "verdict.md", judged.markdown(pictures))
         write_json(staged.root / "verdict.json", {**encode(judged), "exit_code": judged.exit_code})
     return folder
+
+
+def _new_changes(judged: Judged, run: Path) -> Iterator[tuple[str, bytes]]:
+    """Return the frames before and after the first changes that only the new models make, with their captions."""
+    spots = [spot for one in judged.clips for spot in one.unsteady][:MOST_PICTURES]
+    if not spots:
+        return
+    dataset = Opened.of_run(Run(run)).dataset
+    source = frame_source(dataset)
+    for spot in spots:
+        rows = np.flatnonzero(dataset.videos.name[dataset.frames.video] == spot.video)
+        rows = rows[np.argsort(dataset.frames.index[rows])]
+        after = int(np.searchsorted(dataset.frames.index[rows], spot.frame))
+        images = [source.read(int(row)) for row in rows[max(after - 1, 0) : after + 1]]
+        yield spot_text(replace(spot, answers=spot.answers[:2], changes=1)), side_by_side(images)
