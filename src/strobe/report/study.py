@@ -166,6 +166,7 @@ STUDIES: Registry[Study] = StudyList(
         "remedies": "strobe.studies.remedies.study:REMEDIES",
         "forms": "strobe.studies.forms.study:FORMS",
         "trainings": "strobe.studies.trainings.study:TRAININGS",
+        "review": "strobe.studies.review.study:REVIEW",
         "stills": "strobe.studies.stills.study:STILLS",
         "generator": "strobe.studies.generator.study:GENERATOR",
         "background": "strobe.studies.background.study:BACKGROUND",
