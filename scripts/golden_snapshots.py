@@ -186,6 +186,7 @@ def scrubbed(text: str, folder: Path) -> str:
     text = re.sub(r"python \d[\w.+]*(, [\w-]+ \d[\w.+-]*)*", "python VERSION, packages", text)
     text = re.sub(r"\b20\d\d-\d\d-\d\d[ T]\d\d:\d\d(:\d\d)?", "DATE", text)
     text = re.sub(r'"(forward|wall)": [\d.e-]+', r'"\1": SECONDS', text)
+    text = re.sub(r'"frames_per_second": [\d.e+-]+', '"frames_per_second": RATE', text)
     return "".join(line.rstrip() + "\n" for line in text.splitlines())
 
 

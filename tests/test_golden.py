@@ -147,8 +147,8 @@ def test_run_is_reported(name, tmp_path):
 
 
 def _stamps(run: Path) -> dict[str, int]:
-    """When each file of the predictions was written, by its name without the digest that shards have got since."""
-    files = run.glob("predictions/*/*")
+    """When each shard was written, by its name without the digest that shards have got since."""
+    files = run.glob("predictions/*/*.parquet")
     return {f"{path.parent.name}/{path.name.partition('.')[0]}": path.stat().st_mtime_ns for path in files}
 
 

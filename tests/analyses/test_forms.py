@@ -81,3 +81,12 @@ def test_what_a_file_does_not_declare_is_unknown_and_not_different():
 def test_a_declared_precision_comes_before_as_exported():
     int8 = ran(precision="as exported") | {"form": json.dumps({"precision": "int8"})}
     assert differences(ran(), int8) == ("precision: float32 → int8 (declared)",)
+
+
+def test_two_models_of_one_python_file_are_not_forms_unless_they_read_the_same_weights():
+    code = {
+        name: ran(f"py:m.py:{name}", provider="py", precision=None, size_hw=None) for name in ("animals", "thousand")
+    }
+    assert names(code) == []
+    same = {name: ran(f"py:m.py:{name}@net.npz", provider="py") for name in ("fp32", "int8")}
+    assert names(same) == [("fp32", "int8")]

@@ -57,7 +57,9 @@ def _keys(name: str, facts: Facts, models: Mapping[str, Facts]) -> set[str]:
     """Return the marks that a model shares with other forms of the same model."""
     keys, text = {f"name {name}"}, _text(facts)
     if facts.get("weights"):
-        keys.add(f"weights {facts['weights']}")
+        # without a file of weights, the digest of a py: model is that of its code, which may hold several models
+        own = f" {text}" if facts.get("spec", {}).get("provider") == "py" and "@" not in text else ""
+        keys.add(f"weights {facts['weights']}{own}")
     if facts.get("spec", {}).get("provider") == "bundled" and "@" not in text:
         keys.add(f"model {text}")
     if declared := str(facts.get("form_of", "")):
