@@ -7,9 +7,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import click
 import pytest
 from project_files import files
 
+from strobe.cli import build
+from strobe.cli.common import OpenGroup
 from strobe.core import annex as annexes
 from strobe.core.annex import Annex, Item, added, own_annexes
 from strobe.core.errors import InvalidValue
@@ -73,6 +76,15 @@ def test_members_stand_where_their_manifest_puts_them(planted: Any) -> None:
     assert numbers["pi"] == pytest.approx(3.14159, abs=1e-5)
     assert numbers.lines() == {"inf": "endless", "pi": "3.14", "nan": "none", "e": ""}
     assert added("words") == {}
+
+
+def test_a_group_of_commands_takes_those_of_annexes(planted: Any) -> None:
+    planted(one=Annex(what="vary", adds={"commands: vary": {"build": Item("strobe.cli.build:command")}}))
+    group = OpenGroup(name="vary", commands={"attack": click.Command("attack")})
+    context = click.Context(group)
+    assert group.list_commands(context) == ["attack", "build"]
+    assert group.get_command(context, "build") is build.command
+    assert group.get_command(context, "nothing") is None
 
 
 def test_faults_of_our_own_annexes_are_loud(planted: Any) -> None:
