@@ -3,15 +3,21 @@
 import json
 import re
 import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import click
 import pytest
 from project_files import files
 
+from strobe.cli import build
+from strobe.cli.common import OpenGroup
 from strobe.core import annex as annexes
 from strobe.core.annex import Annex, Item, added, own_annexes
+from strobe.core.codec import LEFT_OUT, Count, added_records, decode, encode, json_schema
 from strobe.core.errors import InvalidValue
 from strobe.core.late import Registry
 
@@ -75,6 +81,43 @@ def test_members_stand_where_their_manifest_puts_them(planted: Any) -> None:
     assert added("words") == {}
 
 
+def test_a_group_of_commands_takes_those_of_annexes(planted: Any) -> None:
+    planted(one=Annex(what="vary", adds={"commands: vary": {"build": Item("strobe.cli.build:command")}}))
+    group = OpenGroup(name="vary", commands={"attack": click.Command("attack")})
+    context = click.Context(group)
+    assert group.list_commands(context) == ["attack", "build"]
+    assert group.get_command(context, "build") is build.command
+    assert group.get_command(context, "nothing") is None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dream:
+    """The record of an annex."""
+
+    n: Count
+
+
+def test_records_of_annexes_have_keys_of_their_own(planted: Any) -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Night:
+        first: int
+        added: Mapping[str, Any] = field(default_factory=dict, metadata=added_records("records: night"))
+        last: int | None = field(default=None, metadata=LEFT_OUT)
+
+    planted(dreams=Annex(what="dreams", adds={"records: night": {"dream": Item(f"{__name__}:Dream")}}))
+    night = Night(first=1, added={"dream": Dream(n=2), "other": {"x": [3]}}, last=4)
+    data = encode(night)
+    assert list(data.items()) == [("first", 1), ("dream", {"n": 2}), ("other", {"x": [3]}), ("last", 4)]
+    assert decode(Night, data) == night, "an entry of an annex that is missing is kept"
+    assert encode(Night(first=1)) == {"first": 1}
+    with pytest.raises(InvalidValue, match=r"night\.dream\.n: expected a whole number, got 'x'"):
+        decode(Night, {"first": 1, "dream": {"n": "x"}}, where="night")
+    schema = json_schema(Night, title="night")
+    assert list(schema["properties"]) == ["first", "dream", "last"]
+    assert schema["required"] == ["first"]
+    assert schema["$defs"]["Dream"]["required"] == ["n"]
+
+
 def test_faults_of_our_own_annexes_are_loud(planted: Any) -> None:
     one = Annex(what="numbers", adds={"numbers": {"inf": Item("math:inf")}})
     planted(first=one, second=one)
@@ -95,7 +138,8 @@ def test_a_page_names_the_results_of_a_study_that_is_not_installed(tmp_path: Pat
     run = shutil.copytree(golden / "runs/video-py", tmp_path / "run")
     data = golden / "datasets/video"
     results = json.loads((run / "results.json").read_text())
-    (run / "results.json").write_text(json.dumps({**results, "studies": {"dreams": {}}}))
+    (run / "results.json").write_text(json.dumps({**results, "studies": {"dreams": {}}, "nightmare": {}}))
     code, _, noted = command("report", run, "--dataset", data, "--gallery", 1)
     assert code == 0, noted
-    assert "results of the study dreams, which is not installed; they are left out" in noted
+    for name in ("dreams", "nightmare"):
+        assert f"results of the study {name}, which is not installed; they are left out" in noted

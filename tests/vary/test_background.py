@@ -15,8 +15,8 @@ from strobe.synthetic.sets import SyntheticOptions, balanced_clip
 from strobe.synthetic.world import WorldOptions
 from strobe.vary.background import VERSION, has_ground
 from strobe.vary.donors import Ground, donors_of
-from strobe.vary.masks import bounds_of, decoded_mask, mask_bytes, read_mask
-from strobe.vary.rendering import rendered
+from strobe.vary.masks import bounds_of, decoded_mask, mask_bytes
+from strobe.vary.rendering import read_sibling, rendered
 
 MASK = {"file": "masks/a.png", "sha256": "0"}
 
@@ -27,7 +27,8 @@ class Shelf:
     def __init__(self, mask: Any, other: Any) -> None:
         self._mask, self._other = mask, other
 
-    def mask(self, named: Any, size_wh: tuple[int, int]) -> Any:
+    def file(self, named: Any, what: str, decode: Any, size_wh: tuple[int, int]) -> Any:
+        assert what == "mask"
         assert self._mask.shape == size_wh[::-1]
         return self._mask
 
@@ -214,7 +215,11 @@ def test_masks_are_read_from_their_folder_alone(tmp_path: Path) -> None:
     (tmp_path / "outside.png").write_bytes(content)
     (root / "masks/link.png").symlink_to(tmp_path / "outside.png")
     digest = hashlib.sha256(content).hexdigest()
-    np.testing.assert_array_equal(read_mask(root, "masks/a.png", digest, (9, 6)), mask)
+
+    def read(file: Any, sha256: str, size_wh: tuple[int, int]) -> Any:
+        return decoded_mask(*read_sibling(root, {"file": file, "sha256": sha256}, "mask"), size_wh)
+
+    np.testing.assert_array_equal(read("masks/a.png", digest, (9, 6)), mask)
     for file, sha, size, line in (
         ("../outside.png", digest, (9, 6), "not a file in this folder"),
         (str(tmp_path / "outside.png"), digest, (9, 6), "not a file in this folder"),
@@ -222,11 +227,11 @@ def test_masks_are_read_from_their_folder_alone(tmp_path: Path) -> None:
         ("masks/b.png", digest, (9, 6), "is missing"),
         (None, digest, (9, 6), "not a file of the dataset"),
         ("masks/a\0.png", digest, (9, 6), "not a file in this folder"),
-        ("masks/a.png", "0" * 64, (9, 6), "not the mask that the ladder was made with"),
+        ("masks/a.png", "0" * 64, (9, 6), "not the mask that the dataset was made with"),
         ("masks/a.png", digest, (6, 9), "the mask is 9×6, but the image is 6×9"),
     ):
         with pytest.raises(StrobeError, match=line):
-            read_mask(root, file, sha, size)
+            read(file, sha, size)
 
 
 def test_masks_of_others(tmp_path: Path) -> None:

@@ -176,8 +176,8 @@ def test_models_see_what_is_rendered(corrupted: Dataset, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("recipe", "line"),
     [
-        ({"kind": "rain"}, "this version of strobe does not support"),
-        ({}, "this version of strobe does not support"),
+        ({"kind": "rain"}, "renders corruption.* does not support"),
+        ({}, "renders corruption.* does not support"),
         (
             {**corruption_recipe("fog", 3, seed=1), "version": 99},
             "for version 99 of fog, but this strobe has version 2",

@@ -196,7 +196,7 @@ def test_other_processes_read_rungs_with_their_masks_and_donors(ladder: LadderMa
         ),
         ("other", {"donor": {"media": ["x"], "sha256": {}, "cut": [0, 0, 9, 9]}}, "is not in the dataset"),
         ("grey", {"mask": {"file": "../../ladder.parquet", "sha256": "0"}}, "is not a file in this folder"),
-        ("grey", {"mask": {"file": "ladder.parquet", "sha256": "0"}}, "not the mask that the ladder was made with"),
+        ("grey", {"mask": {"file": "ladder.parquet", "sha256": "0"}}, "not the mask that the dataset was made with"),
     ],
 )
 def test_hostile_recipes_reach_nothing_outside_the_folder(

@@ -16,7 +16,7 @@ from strobe.analyses.ceilings import Ceiling, MapCeiling
 from strobe.analyses.early import StoppedEarly
 from strobe.analyses.measures import Measure, measures_of
 from strobe.core.arrays import Bools, Floats
-from strobe.core.codec import LEFT_OUT, UNWRITTEN, Count, encode, written_as
+from strobe.core.codec import LEFT_OUT, UNWRITTEN, Count, added_records, encode, written_as
 from strobe.core.estimate import Estimate, Missing
 from strobe.core.tasks import Task
 from strobe.metrics.intervals import nothing
@@ -147,6 +147,8 @@ class ClassificationResult:
     variants: tuple[VariantScore, ...] | None = field(default=None, metadata=LEFT_OUT)
     means: tuple[MeanScore, ...] | None = field(default=None, metadata=LEFT_OUT)
     background: BackgroundScore | None = field(default=None, metadata=LEFT_OUT)
+    added: Mapping[str, Any] = field(default_factory=dict, metadata=added_records("records: model"))
+    """The records of studies of annexes, by the name of the study."""
     all_classes: AllClasses | None = field(default=None, metadata=LEFT_OUT)
     notes: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
     """Cautions about the headline figures; omitted if there are none."""

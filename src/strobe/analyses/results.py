@@ -11,10 +11,10 @@ import numpy as np
 
 from strobe.analyses.comparison import Comparison
 from strobe.analyses.label_sample import named_sample
-from strobe.analyses.model_results import ModelResult
+from strobe.analyses.model_results import ClassificationResult, ModelResult
 from strobe.analyses.voting import ReviewResults
 from strobe.core.arrays import Ints
-from strobe.core.codec import LEFT_OUT, Count, Rule, json_schema
+from strobe.core.codec import LEFT_OUT, Count, Rule, added_records, json_schema
 from strobe.core.dataset import Dataset
 from strobe.core.estimate import Missing
 from strobe.core.readings import readings_of_videos
@@ -224,9 +224,11 @@ class Results:
     pairs. `people` is present if people named images; there may then be no model. `preserved` is present if findings
     were named by people or judged by models. `strobe` is the version that wrote the file, if it was installed.
     `trainings` is present if models are called NAME~SEED. `flicker` is present if some sets have no label; if no set
-    has a label, there may be no model. `studies` holds, by name, the records of studies without a key of their own,
-    such as those of annexes and installed packages. `plugins` has the package and version of every study of an
-    installed package that added to these results, by the study's name.
+    has a label, there may be no model.
+    `added` of the results and of a model holds the records of studies of annexes, by the name of the study. They are
+    written among the other keys. `studies` holds, by name, the records of studies without such a key, also those of
+    installed packages. `plugins` has the package and version of every study of an installed package that added to these
+    results, by the study's name.
     """
 
     schema: Literal[1] = SCHEMA
@@ -245,9 +247,16 @@ class Results:
     people: PeopleResults | None = field(default=None, metadata=LEFT_OUT)
     drawn: DrawnResults | None = field(default=None, metadata=LEFT_OUT)
     trainings: tuple[Trainings, ...] | None = field(default=None, metadata=LEFT_OUT)
+    added: Mapping[str, Any] = field(default_factory=dict, metadata=added_records("records: results"))
     flicker: FlickerResults | None = field(default=None, metadata=LEFT_OUT)
     studies: Mapping[str, Any] | None = field(default=None, metadata=LEFT_OUT)
     plugins: Mapping[str, str] | None = field(default=None, metadata=LEFT_OUT)
+
+    @property
+    def study_names(self) -> set[str]:
+        """The names of the studies whose records are not part of the house's own."""
+        models = [one for one in self.models.values() if isinstance(one, ClassificationResult)]
+        return {*(self.studies or {}), *self.added, *(name for one in models for name in one.added)}
 
     @property
     def noise(self) -> dict[str, NoiseScore]:

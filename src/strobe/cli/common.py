@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from strobe.core.annex import Item, members
 from strobe.core.errors import InvalidValue, StrobeError, printable
 from strobe.core.late import load
 from strobe.core.options import Option, options_of
@@ -226,6 +227,24 @@ def full_help(command: click.Command, context: click.Context) -> str:
     """Return the help text of a command with every option."""
     context.meta[_ALL_OPTIONS] = True
     return command.get_help(context)
+
+
+class OpenGroup(click.Group):
+    """A group to which annexes add subcommands, by the list "commands: NAME" of their manifests."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all subcommands, in alphabetical order."""
+        return sorted([*super().list_commands(ctx), *self._of_annexes()])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a subcommand. One of an annex is imported now."""
+        item = self._of_annexes().get(cmd_name)
+        command: click.Command | None = load(item.object) if item else super().get_command(ctx, cmd_name)
+        return command
+
+    def _of_annexes(self) -> Mapping[str, Item]:
+        every = members(f"commands: {self.name}", {name: Item("") for name in self.commands})
+        return {name: item for name, item in every.items() if item.object}
 
 
 def _print_full_help(context: click.Context, option: click.Parameter, requested: bool) -> None:  # noqa: ARG001 (click's signature)

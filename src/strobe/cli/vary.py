@@ -8,6 +8,7 @@ import click
 
 from strobe.cli.common import (
     Grouped,
+    OpenGroup,
     counted,
     folder,
     json_option,
@@ -35,12 +36,14 @@ if TYPE_CHECKING:
     from strobe.workflows.vary_generator import VaryGeneratorOptions
 
 
-@click.group(name="vary", epilog="Example: strobe vary corruption data/photos data/corrupted --kind fog,snow")
+@click.group(
+    cls=OpenGroup, name="vary", epilog="Example: strobe vary corruption data/photos data/corrupted --kind fog,snow"
+)
 def command() -> None:
     """Make a dataset of changed images whose correct answer stays the same."""
 
 
-def _kinds(context: click.Context, parameter: click.Parameter, words: tuple[str, ...]) -> tuple[str, ...]:  # noqa: ARG001 (click's signature)
+def split_names(_: click.Context, __: click.Parameter, words: tuple[str, ...]) -> tuple[str, ...]:
     """Split names at commas. The option may be repeated."""
     return tuple(name.strip() for word in words for name in word.split(","))
 
@@ -60,7 +63,8 @@ def _print_kinds(context: click.Context, parameter: click.Parameter, requested: 
 
 _corruptions = options(
     "corruption_options", "The dataset", "strobe.workflows.vary_corruption:CorruptionOptions",
-    click.option("--kind", multiple=True, default=("imagenet-c",), show_default=True, callback=_kinds, metavar="NAME",
+    click.option("--kind", multiple=True, default=("imagenet-c",), show_default=True, callback=split_names,
+                 metavar="NAME",
                  help="A corruption, or a group of them: imagenet-c (15), papers (6), all (20). Separate several with "
                  "commas."),
     severity_option,
@@ -121,6 +125,11 @@ def _grids(_: click.Context, __: click.Parameter, words: tuple[str, ...]) -> tup
 
 def _ends(_: click.Context, __: click.Parameter, words: tuple[str, ...]) -> tuple[float, ...]:
     return tuple(_number(word, "--most") for word in words)
+
+
+def split_numbers(_: click.Context, parameter: click.Parameter, text: str | None) -> tuple[float, ...]:
+    """Split numbers at commas, such as 4/255 or 0.5."""
+    return tuple(_number(part, f"--{parameter.name}") for part in text.split(",")) if text else ()
 
 
 _attacks = options(
@@ -187,7 +196,7 @@ def attack(
 
     say = progress(quiet=quiet or as_json)
     done = vary_attack(src, dst, models, attack_options, load=load, progress=say, engine=engine)
-    _print_searches(dst, done, "attacks", "ε", as_json=as_json)
+    print_searches(dst, done, "attacks", "ε", as_json=as_json)
     if not as_json and any(counts["censored"] for counts in done.tally().values()):
         more = "--restarts 5 --steps 100" if attack_options.method == "apgd" else "--method apgd"
         click.echo(
@@ -195,7 +204,7 @@ def attack(
         )
 
 
-def _print_searches(dst: Path, done: "SearchOutcome", key: str, axis: str, *, as_json: bool) -> None:
+def print_searches(dst: Path, done: "SearchOutcome", key: str, axis: str, *, as_json: bool) -> None:
     """Print the outcome of the searches by variant."""
     tally = done.tally()
     if as_json:
@@ -219,13 +228,9 @@ _STATUSES = {
 }  # fmt: skip
 
 
-def _numbers(_: click.Context, parameter: click.Parameter, text: str | None) -> tuple[float, ...]:
-    return tuple(_number(part, f"--{parameter.name}") for part in text.split(",")) if text else ()
-
-
 _changes = options(
     "search_options", "The search", "strobe.workflows.vary_generator:VaryGeneratorOptions",
-    click.option("--granularity", multiple=True, callback=_kinds, metavar="LIST",
+    click.option("--granularity", multiple=True, callback=split_names, metavar="LIST",
                  help="The activations to change: latent, coarse, middle, fine, pixel (each with all its layers), all, "
                  "layer:N, or each (every layer separately). Default: all granularities of the generator."),
     click.option("--search", type=click.Choice(["minimal", "reference", "budget"]), default="minimal",
@@ -234,13 +239,13 @@ _changes = options(
                  "ball, until the first success). budget tries fixed magnitudes."),
     click.option("--images", type=click.IntRange(1), default=100, show_default=True,
                  help="Number of images. They show the classes in turn. Every model gets each of them right."),
-    click.option("--classes", multiple=True, callback=_kinds, metavar="LIST",
+    click.option("--classes", multiple=True, callback=split_names, metavar="LIST",
                  help="Classes to draw. Default: all classes of the generator."),
     click.option("--aim", default="untargeted", show_default=True, metavar="AIM",
                  help="untargeted: any wrong answer. runner-up: the second best answer. Or the name of a class."),
     click.option("--most", type=float, help="The largest change to try, in standard deviations per neuron (RMS). "
                  "Default: 2."),
-    click.option("--budget", callback=_numbers, metavar="LIST",
+    click.option("--budget", callback=split_numbers, metavar="LIST",
                  help="The magnitudes of --search budget, ascending, in standard deviations per neuron (RMS)."),
     click.option("--steps", type=click.IntRange(1),
                  help="Gradient steps per attempt. Default: 120 for minimal, 500 for "
@@ -302,7 +307,7 @@ def generator(
 
     say = progress(quiet=quiet or as_json)
     done = vary_generator(dst, generator, models, search_options, photos=photos, load=load, progress=say, engine=engine)
-    _print_searches(dst, done, "searches", "magnitude", as_json=as_json)
+    print_searches(dst, done, "searches", "magnitude", as_json=as_json)
 
 
 def _print_rungs(context: click.Context, parameter: click.Parameter, requested: bool) -> None:  # noqa: ARG001 (click's signature)
@@ -331,11 +336,11 @@ _ladders = options(
                  help="Estimate boxes with a detector: its best box per image."),
     click.option("--segment", default="", metavar="NET",
                  help="Estimate masks with a saliency net: u2netp, or onnx:FILE.onnx."),
-    click.option("--context", callback=_numbers, default="1,1.25,1.5,2", show_default=True, metavar="LIST",
+    click.option("--context", callback=split_numbers, default="1,1.25,1.5,2", show_default=True, metavar="LIST",
                  help="Size of a crop relative to its box, in width and height."),
     click.option("--fit", type=click.Choice(["squash", "pad"]), default="squash", show_default=True,
                  help="squash: each model resizes the whole rung. pad: the rung is placed in a grey square first."),
-    click.option("--rungs", multiple=True, callback=_kinds, metavar="LIST",
+    click.option("--rungs", multiple=True, callback=split_names, metavar="LIST",
                  help="The rungs to make, separated by commas (see --list). Default: all that can be made."),
     click.option("--store", is_flag=True,
                  help="Store every rung as a PNG file. Default: render it to the same pixels when it is read."),

@@ -23,6 +23,7 @@ from itertools import repeat
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from strobe.core.annex import added
 from strobe.core.errors import InvalidValue, printable
 
 T = TypeVar("T")
@@ -33,6 +34,15 @@ LEFT_OUT: Mapping[str, object] = {"left_out": True}
 
 UNWRITTEN: Mapping[str, object] = {"unwritten": True}
 """Metadata of a field that is never written, because only the program uses it."""
+
+
+def added_records(list_name: str) -> Mapping[str, object]:
+    """Return the metadata of a mapping whose entries are written among the keys of the record itself.
+
+    Annexes name the class of each entry, by its key, in this list of their manifests (`strobe.core.annex`). An object
+    or list of an annex that is missing is kept as it is, so that its name is known.
+    """
+    return {"added": list_name, **LEFT_OUT}
 
 
 def written_as(key: str) -> Mapping[str, object]:
@@ -68,6 +78,8 @@ class _Field(NamedTuple):
     hint: Any
     left_out: bool
     needed: bool
+    added: Mapping[str, Any] | None
+    """The classes of the entries that annexes add (`added_records`)."""
 
 
 @cache
@@ -80,10 +92,17 @@ def _parts(cls: Any) -> tuple[_Field, ...]:
             hint=hints[one.name],
             left_out="left_out" in one.metadata,
             needed=one.default is MISSING and one.default_factory is MISSING,
+            added=_classes(one.metadata["added"]) if "added" in one.metadata else None,
         )
         for one in fields(cls)
         if "unwritten" not in one.metadata
     )
+
+
+def _classes(list_name: str) -> dict[str, Any]:
+    from strobe.core.late import load
+
+    return {name: load(item.object) for name, item in added(list_name).items()}
 
 
 def encode(value: object) -> Any:
@@ -93,7 +112,13 @@ def encode(value: object) -> Any:
     if is_dataclass(value):
         cls: Any = type(value)
         found = [(part, getattr(value, part.name)) for part in _parts(cls)]
-        return {part.key: encode(one) for part, one in found if not (part.left_out and one is None)}
+        written: dict[str, Any] = {}
+        for part, one in found:
+            if part.added is not None:
+                written |= encode(one)
+            elif not (part.left_out and one is None):
+                written[part.key] = encode(one)
+        return written
     if isinstance(value, Mapping):
         return {key: encode(one) for key, one in value.items()}
     if isinstance(value, tuple | list):
@@ -214,7 +239,9 @@ def _tuple(args: Sequence[Any]) -> Reader:
 
 
 def _record(cls: Any) -> Reader:
-    readers = [(part.name, part.key, part.needed, _reader(part.hint)) for part in _parts(cls)]
+    own = [part for part in _parts(cls) if part.added is None]
+    readers = [(part.name, part.key, part.needed, _reader(part.hint)) for part in own]
+    rest = next(((part.name, _rest(part.added, own)) for part in _parts(cls) if part.added is not None), None)
 
     def read(data: object) -> Any:
         fields_found, values, at = _object(data), {}, ""
@@ -226,6 +253,9 @@ def _record(cls: Any) -> Reader:
                 elif needed:
                     at = ""
                     raise _Wrong(f"the key {key}", list(fields_found))
+            at = ""
+            if rest is not None:
+                values[rest[0]] = rest[1](fields_found)
         except _Wrong as error:
             error.path = at + error.path
             raise
@@ -233,6 +263,18 @@ def _record(cls: Any) -> Reader:
             return cls(**values)
         except InvalidValue as error:
             raise _Wrong(cls.__name__, fields_found, problem=str(error)) from None
+
+    return read
+
+
+def _rest(classes: Mapping[str, Any], own: Sequence[_Field]) -> Callable[[dict[str, object]], dict[str, Any]]:
+    """Return the reader of the entries that annexes add to a record."""
+    keys = {part.key for part in own}
+    readers = {name: _reader(cls) for name, cls in classes.items()}
+
+    def read(data: dict[str, object]) -> dict[str, Any]:
+        others = {key: one for key, one in data.items() if key not in keys and isinstance(one, dict | list)}
+        return {key: _at(f".{key}", readers[key], one) if key in readers else one for key, one in others.items()}
 
     return read
 
@@ -299,10 +341,14 @@ def json_schema(cls: type, *, title: str) -> dict[str, Any]:
 
 def _properties(cls: Any, known: dict[str, Any]) -> dict[str, Any]:
     parts = _parts(cls)
+    properties: dict[str, Any] = {}
+    for part in parts:
+        hints = {part.key: part.hint} if part.added is None else part.added
+        properties |= {key: _schema(hint, known, part) for key, hint in hints.items()}
     return {
         "type": "object",
         "description": (cls.__doc__ or "").partition("\n")[0],
-        "properties": {part.key: _schema(part.hint, known, part) for part in parts},
+        "properties": properties,
         "required": [part.key for part in parts if not part.left_out],
         "additionalProperties": False,
         **getattr(cls, "JSON_RULE", {}),

@@ -4,7 +4,7 @@ Masks are hard: a pixel of the object is kept or removed.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,8 @@ from strobe.core.crops import FITS, GREY, Cut, fitted
 from strobe.core.errors import StrobeError, expect, printable
 from strobe.core.ladders import RUNGS
 from strobe.core.ports import Image
+from strobe.vary.masks import Mask, decoded_mask
+from strobe.vary.rendering import Rendering, SiblingFiles
 
 VERSION = 1
 """The version of the rung renderer. It changes when the same recipe would give different pixels."""
@@ -26,24 +28,10 @@ _SIGMA = 0.05
 _RIM = 0.01
 """The margin removed around an object, as a share of the shorter side, because edge pixels are partly object."""
 
-Mask = NDArray[np.bool_]
 Recipe = Mapping[str, Any]
 
 
-class SiblingFiles(Protocol):
-    """Reads the companion files that a recipe may name. They are in the same folder and named with their digest."""
-
-    def mask(self, named: Mapping[str, Any], size_wh: tuple[int, int]) -> Mask:
-        """Return the mask (height, width). It must have the requested size."""
-
-    def picture(self, named: Mapping[str, Any]) -> Image:
-        """Return another image of the folder."""
-
-    def pane(self, named: Mapping[str, Any]) -> Image:
-        """Return the photograph of ice."""
-
-
-def rung(image: Image, recipe: Recipe, beside: SiblingFiles) -> Image:
+def _rung(image: Image, recipe: Recipe, beside: SiblingFiles) -> Image:
     """Render the recipe's rung of the image. Raises StrobeError for a recipe that this version does not support."""
     if recipe.get("version") != VERSION:
         raise StrobeError(
@@ -55,6 +43,9 @@ def rung(image: Image, recipe: Recipe, beside: SiblingFiles) -> Image:
     if draw is None or fit not in FITS:
         raise _unusable(recipe)
     return np.ascontiguousarray(fitted(draw(image, recipe, beside), fit))
+
+
+RUNG = Rendering(_rung)
 
 
 def _unusable(recipe: Recipe) -> StrobeError:
@@ -78,7 +69,7 @@ def _mask(image: Image, recipe: Recipe, beside: SiblingFiles) -> Mask:
     named = recipe.get("mask")
     if not isinstance(named, dict):
         raise _unusable(recipe)
-    return beside.mask(named, (image.shape[1], image.shape[0]))
+    return beside.file(named, "mask", decoded_mask, (image.shape[1], image.shape[0]))
 
 
 # -- rungs -------------------------------------------------------------------------------------------------------

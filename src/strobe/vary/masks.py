@@ -1,16 +1,12 @@
-"""Read files of a dataset folder that recipes name with their SHA-256: masks (PNG of 0 and 255) and ice photographs."""
+"""Masks of objects: PNG files of 0 and 255, their boxes, and the masks of other programs."""
 
-import hashlib
 import io
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.core.errors import InvalidFile, StrobeError, printable
-from strobe.core.files import inside
-from strobe.core.ports import Image
+from strobe.core.errors import InvalidFile, StrobeError
 
 FOREGROUND = 127
 """Mask pixels above this are the object."""
@@ -28,41 +24,6 @@ def mask_bytes(mask: Mask) -> bytes:
     buffer = io.BytesIO()
     Pillow.fromarray(mask.astype(np.uint8) * np.uint8(255)).save(buffer, "png", compress_level=6)
     return buffer.getvalue()
-
-
-def read_mask(root: Path, file: Any, sha256: Any, size_wh: tuple[int, int]) -> Mask:
-    """Return the mask in a file of the folder.
-
-    Raise an error if the file is outside the folder, or if its digest differs from the recipe's.
-    """
-    return decoded_mask(_content(root, file, sha256, "mask", made="ladder"), root / file, size_wh)
-
-
-def read_pane(root: Path, file: Any, sha256: Any) -> Image:
-    """Return the ice photograph in a file of the folder, checked in the same way."""
-    from PIL import Image as Pillow
-
-    content = _content(root, file, sha256, "photograph", made="dataset")
-    with Pillow.open(io.BytesIO(content)) as opened:
-        return np.asarray(opened.convert("RGB"))
-
-
-def _content(root: Path, file: Any, sha256: Any, what: str, *, made: str) -> bytes:
-    """Return the bytes of a file that a recipe names. It must be in the folder and have this digest."""
-    if not isinstance(file, str):
-        raise StrobeError(
-            f"a frame's recipe names a {what} that is not a file of the dataset: {printable(file, limit=80)}"
-        )
-    path = inside(root, file)
-    try:
-        content = path.read_bytes() if path.is_file() else None
-    except OSError as error:
-        raise InvalidFile(path, "cannot be read") from error
-    if content is None:
-        raise InvalidFile(path, f"the {what} is missing", hint="copy the complete dataset folder, or make it again")
-    if hashlib.sha256(content).hexdigest() != sha256:
-        raise InvalidFile(path, f"not the {what} that the {made} was made with", hint=f"make the {made} again")
-    return content
 
 
 def decoded_mask(content: bytes, path: Path, size_wh: tuple[int, int], *, own: frozenset[int] | None = None) -> Mask:

@@ -9,9 +9,7 @@ from strobe.core.dataset import Dataset
 from strobe.core.files import inside, write_bytes
 from strobe.core.png import png_bytes
 from strobe.core.ports import Image
-from strobe.vary.background import Mask
-from strobe.vary.masks import read_mask, read_pane
-from strobe.vary.rendering import rendered
+from strobe.vary.rendering import Array, read_sibling, rendered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,18 +45,14 @@ class StoreJob:
         """Return a member's path."""
         return inside(self.root, Path(self.media).with_name(f"{name}.png"))
 
-    def mask(self, named: Mapping[str, Any], size_wh: tuple[int, int]) -> Mask:
-        """Return a mask that a recipe names."""
-        return read_mask(self.root, named.get("file"), named.get("sha256"), size_wh)
+    def file(self, named: Mapping[str, Any], what: str, decode: Callable[..., Array], *given: Any) -> Array:
+        """Return a decoded file that a recipe names."""
+        return decode(*read_sibling(self.root, named, what), *given)
 
     def picture(self, named: Mapping[str, Any]) -> Image:
         """Return an image of the folder."""
         path = inside(self.root, str(named.get("media")))
         return self.decode(path.read_bytes(), path)
-
-    def pane(self, named: Mapping[str, Any]) -> Image:
-        """Return an ice photograph that a recipe names."""
-        return read_pane(self.root, named.get("file"), named.get("sha256"))
 
 
 def store_members(job: StoreJob) -> StoreJob:

@@ -1,21 +1,24 @@
 """Frames rendered when they are read, from a stored image and a recipe."""
 
+import hashlib
+import io
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from strobe.core.dataset import Dataset
-from strobe.core.errors import StrobeError, printable
+from strobe.core.errors import InvalidFile, StrobeError, printable
+from strobe.core.files import inside
+from strobe.core.late import Registry
 from strobe.core.ports import FrameSource, Image, SendableSource
 from strobe.core.tables import recipe_of
-from strobe.vary.background import Mask, SiblingFiles, rung
 from strobe.vary.corruptions import CORRUPTIONS, SEVERITIES, corrupt
-from strobe.vary.masks import read_mask, read_pane
 
 _FIRST_VERSION = {"glass_blur": "glass_scatter", "frost": "frost_feathers", "fog": "fog_bank"}
 """The current names of three corruptions in recipes of version 1."""
@@ -41,33 +44,83 @@ def corruption_recipe(kind: str, severity: int, *, seed: int, pane: Mapping[str,
     return recipe if pane is None else {**recipe, "pane": dict(pane)}
 
 
+Array = TypeVar("Array", bound=NDArray[Any])
+
+
+class SiblingFiles(Protocol):
+    """Reads the other files that a recipe may name. They are in the same folder and named with their digest."""
+
+    def file(self, named: Mapping[str, Any], what: str, decode: Callable[..., Array], *given: Any) -> Array:
+        """Return `decode(content, path, *given)` of a file that is a `what`, such as a mask."""
+
+    def picture(self, named: Mapping[str, Any]) -> Image:
+        """Return another image of the folder."""
+
+
+def read_sibling(root: Path, named: Mapping[str, Any], what: str) -> tuple[bytes, Path]:
+    """Return the content and the path of a file that a recipe names.
+
+    Raise an error if the file is outside the folder, or if its digest differs from the recipe's.
+    """
+    file = named.get("file")
+    if not isinstance(file, str):
+        raise StrobeError(
+            f"a frame's recipe names a {what} that is not a file of the dataset: {printable(file, limit=80)}"
+        )
+    path = inside(root, file)
+    try:
+        content = path.read_bytes() if path.is_file() else None
+    except OSError as error:
+        raise InvalidFile(path, "cannot be read") from error
+    if content is None:
+        raise InvalidFile(path, f"the {what} is missing", hint="copy the complete dataset folder, or make it again")
+    if hashlib.sha256(content).hexdigest() != named.get("sha256"):
+        raise InvalidFile(path, f"not the {what} that the dataset was made with", hint="make the dataset again")
+    return content, path
+
+
 class NoSiblings:
     """The companion files of a single image outside a dataset folder. There are none."""
 
-    def mask(self, named: Mapping[str, Any], size_wh: tuple[int, int]) -> Mask:  # noqa: ARG002 (the port's signature)
-        """Raise StrobeError, because there is no mask."""
-        raise StrobeError("a frame's recipe names a mask, but its image does not belong to a dataset folder")
+    def file(self, named: Mapping[str, Any], what: str, decode: Callable[..., Array], *given: Any) -> Array:  # noqa: ARG002 (the port's signature)
+        """Raise StrobeError, because there is no such file."""
+        raise StrobeError(f"a frame's recipe names a {what}, but its image does not belong to a dataset folder")
 
     def picture(self, named: Mapping[str, Any]) -> Image:  # noqa: ARG002 (the port's signature)
         """Raise StrobeError, because there is no other image."""
         raise StrobeError("a frame's recipe names another image, but its own image does not belong to a dataset folder")
 
-    def pane(self, named: Mapping[str, Any]) -> Image:  # noqa: ARG002 (the port's signature)
-        """Raise StrobeError, because there is no photograph."""
-        raise StrobeError(
-            "a frame's recipe names a photograph of ice, but its image does not belong to a dataset folder"
-        )
-
 
 def rendered(image: Image, recipe: Mapping[str, Any], beside: SiblingFiles | None = None) -> Image:
-    """Apply the recipe to the image. Raises StrobeError for a recipe that this version does not support.
+    """Apply the recipe to the image. Raises StrobeError for a recipe that this installation does not support.
 
     `beside` provides the masks and other images that recipes may name.
     """
-    draw = _KINDS.get(str(recipe.get("kind")))
-    if draw is None:
-        raise StrobeError(f"this version of strobe does not support a frame's recipe: {printable(recipe, limit=80)}")
-    return draw(image, recipe, beside or NoSiblings())
+    kind = recipe.get("kind")
+    if not isinstance(kind, str) or kind not in RENDERINGS:
+        known = ", ".join(RENDERINGS)
+        raise StrobeError(
+            f"this installation of strobe renders {known}, and does not support a frame's recipe: "
+            f"{printable(recipe, limit=80)}"
+        )
+    return RENDERINGS[kind].draw(image, recipe, beside or NoSiblings())
+
+
+@dataclass(frozen=True, slots=True)
+class Rendering:
+    """A kind of recipe: the function that draws its frames from the stored image."""
+
+    draw: Callable[[Image, Mapping[str, Any], SiblingFiles], Image]
+
+
+RENDERINGS = Registry(
+    "renderings",
+    Rendering,
+    "kind of recipe",
+    {"corruption": "strobe.vary.rendering:CORRUPTION", "rung": "strobe.vary.background:RUNG"},
+    closed=True,
+)
+"""Every kind of recipe by the name that recipes have for it. Annexes bring some."""
 
 
 def _corrupted(image: Image, recipe: Mapping[str, Any], beside: SiblingFiles) -> Image:
@@ -84,15 +137,18 @@ def _corrupted(image: Image, recipe: Mapping[str, Any], beside: SiblingFiles) ->
             f"a frame's recipe is for version {printable(version)} of {name}, but this strobe has version "
             f"{CORRUPTIONS[name].version}; make the set again with strobe vary corruption"
         )
-    pane = beside.pane(named) if CORRUPTIONS[name].has_pane else None
+    pane = beside.file(named, "photograph", _pane) if CORRUPTIONS[name].has_pane else None
     return corrupt(image, name, int(severity), np.random.default_rng(seed), pane=pane)
 
 
-_KINDS: Mapping[str, Callable[[Image, Mapping[str, Any], SiblingFiles], Image]] = {
-    "corruption": _corrupted,
-    "rung": rung,
-}
-"""The function that renders each kind of recipe."""
+def _pane(content: bytes, _: Path) -> Image:
+    from PIL import Image as Pillow
+
+    with Pillow.open(io.BytesIO(content)) as opened:
+        return np.asarray(opened.convert("RGB"))
+
+
+CORRUPTION = Rendering(_corrupted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,20 +184,13 @@ class _Rendered:
         """Return the bytes of the stored file, or None if the frame is rendered."""
         return None if row in self._recipes else self._inner.read_encoded(row)
 
-    def mask(self, named: Mapping[str, Any], size_wh: tuple[int, int]) -> Mask:
-        """Return a mask of the folder."""
+    def file(self, named: Mapping[str, Any], what: str, decode: Callable[..., Array], *given: Any) -> Array:
+        """Return a decoded file of the folder."""
         if self._root is None:
-            return NoSiblings().mask(named, size_wh)
+            return NoSiblings().file(named, what, decode)
         root, file, sha256 = self._root, named.get("file"), named.get("sha256")
-        found: Mask = self._once(f"mask {file} {sha256} {size_wh}", lambda: read_mask(root, file, sha256, size_wh))
-        return found
-
-    def pane(self, named: Mapping[str, Any]) -> Image:
-        """Return an ice photograph of the folder."""
-        if self._root is None:
-            return NoSiblings().pane(named)
-        root, file, sha256 = self._root, named.get("file"), named.get("sha256")
-        found: Image = self._once(f"pane {file} {sha256}", lambda: read_pane(root, file, sha256))
+        name = f"{what} {file} {sha256} {given}"
+        found: Array = self._once(name, lambda: decode(*read_sibling(root, named, what), *given))
         return found
 
     def donor(self, row: int, named: Mapping[str, Any]) -> Image:
@@ -175,17 +224,13 @@ class _Folder:
     source: _Rendered
     row: int
 
-    def mask(self, named: Mapping[str, Any], size_wh: tuple[int, int]) -> Mask:
-        """Return the mask."""
-        return self.source.mask(named, size_wh)
+    def file(self, named: Mapping[str, Any], what: str, decode: Callable[..., Array], *given: Any) -> Array:
+        """Return a decoded file of the folder."""
+        return self.source.file(named, what, decode, *given)
 
     def picture(self, named: Mapping[str, Any]) -> Image:
         """Return the other image."""
         return self.source.donor(self.row, named)
-
-    def pane(self, named: Mapping[str, Any]) -> Image:
-        """Return the photograph of ice."""
-        return self.source.pane(named)
 
 
 class _SendableRendered(_Rendered):

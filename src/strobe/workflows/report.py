@@ -56,7 +56,7 @@ def report_run(
 def _write(place: Run, request: ReportOptions, progress: Progress, opened: Opened | None) -> Path:
     run, about = place.path, place.about()
     results = place.results()
-    for name in sorted(set(results.studies or {}) - set(STUDIES)):
+    for name in sorted(results.study_names - set(STUDIES)):
         progress.note(f"the run has results of the study {printable(name)}, which is not installed; they are left out")
     _check_show(run, results, request.show)
     change = _change(run, results, request.change, place.asked())
