@@ -1,4 +1,4 @@
-"""The power of a rule on a figure: how often it fails at a given true value, and the smallest breach it detects."""
+"""The power of a limit on a loss: how often it fails at a given true loss, and how many videos it needs."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -11,7 +11,7 @@ from strobe.core.errors import expect
 from strobe.core.estimate import Estimate
 
 POWER = 0.8
-"""The smallest failure rate at which a value counts as detectable."""
+"""The smallest failure rate of a model with a loss of twice the limit, in a plan."""
 FALSE_ALARMS = 0.05
 """The largest failure rate of two equally good models in a plan."""
 Z = float(ndtri(0.975))
@@ -43,17 +43,6 @@ class PairSpread:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShareSpread:
-    """The spread of a share of `size` independent sets, where `size` may be an effective number."""
-
-    size: float
-
-    def at(self, value: float) -> float:
-        """Return the standard error at this true share."""
-        return float(np.sqrt(max(value * (1 - value), 0.0) / self.size))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PlainSpread:
     """The spread of a figure whose standard error does not depend on its value."""
 
@@ -64,13 +53,10 @@ class PlainSpread:
         return self.error
 
 
-def spread_of(figure: Estimate) -> LossSpread:
-    """Return the sampling error of a figure, from its 95 % interval."""
+def spread_of(figure: Estimate) -> PlainSpread:
+    """Return the sampling error of a difference, from its 95 % interval."""
     low, high = (0.0 if end is None else end for end in (figure.low, figure.high))
-    half, middle = (high - low) / 2, (high + low) / 2
-    if figure.count is not None and half > 0:  # a share; its interval is never centred on 0 or 1
-        return ShareSpread(size=min(figure.n, Z * Z * middle * (1 - middle) / half**2))
-    return PlainSpread(error=half / Z)
+    return PlainSpread(error=(high - low) / 2 / Z)
 
 
 def pair_spread(gap: Ints, cluster: Ints) -> PairSpread:
@@ -96,20 +82,19 @@ def pair_spread(gap: Ints, cluster: Ints) -> PairSpread:
     return PairSpread(churn=min(1.0, (2 * rarer + 1) / n), size=size)
 
 
-def fails(spread: LossSpread, true: float, *, limit: float, ends: int, sign: float = 1.0, z: float = Z) -> float:
+def fails(spread: LossSpread, true: float, *, limit: float, ends: int) -> float:
     """Return how often a rule "at most `limit`" fails if the true value is `true`.
 
     The rule fails if the figure is beyond the limit (`ends` 0), or if the whole 95 % interval is beyond the limit
-    (`ends` 1). For a rule "at least", `sign` is −1. `z` is half the width of the interval in standard errors. It is
-    larger if few videos have most of the sets.
+    (`ends` 1).
 
     >>> round(fails(PairSpread(churn=0.1, size=400), 0.0, limit=0.02, ends=0), 3)
     0.103
     """
-    error, beyond = spread.at(true), sign * (true - limit)
+    error, beyond = spread.at(true), true - limit
     if error <= 0:
         return float(beyond > 0)
-    return float(ndtr(beyond / error - ends * z))
+    return float(ndtr(beyond / error - ends * Z))
 
 
 def videos_needed(spread: LossSpread, n_videos: int, *, limit: float, ends: int) -> int:
