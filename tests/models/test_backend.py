@@ -40,7 +40,7 @@ def test_the_same_answers_under_another_key() -> None:
 def test_what_it_cannot_run_is_refused_in_a_line() -> None:
     space = load_model("strobe-tiny", PLAIN).spec.label_space
     own = f"strobe-tiny@{Path(tiny.__file__).parent / 'data/strobe-tiny.safetensors'}"
-    with pytest.raises(StrobeError, match="m: --backend onnxruntime only works in float32, with bundled models and"):
+    with pytest.raises(StrobeError, match="m: --backend onnxruntime only works in float32, with bundled models, ONNX"):
         load_runner("m", own, QUICK, space, merge="max")
     half = LoadOptions(device="cpu", backend="onnxruntime", precision="bfloat16")
     with pytest.raises(StrobeError, match="only works in float32"):

@@ -113,7 +113,7 @@ def test_rows_have_names_and_settings(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "says"),
     [
-        ('model = "onnx:a.onnx"\nprecision = "float16"', "onnx:a.onnx does not take precision; it takes decode"),
+        ('model = "onnx:a.onnx"\ncompile = true', "onnx:a.onnx does not take compile; it takes precision"),
         ('model = "timm:resnet18"\nprompt = "a photo"', "timm:resnet18 does not take prompt; it takes precision"),
         ('model = "strobe-tiny"\nlimits = {usd = 5}', "strobe-tiny does not take limits; it takes batch_size"),
         ('model = "preds:a.json"\nbatch = 3', "preds:a.json does not take batch_size; it takes no settings"),

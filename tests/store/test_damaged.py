@@ -36,7 +36,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "m.json").write_text(json.dumps(labels))
     score_dataset(root / "data", [f"preds:{root}/m.json"], root / "run", QUICK, Silent())
     n, frames = len(dataset.frames), FrameNames(dataset)
-    facts = dict.fromkeys(KEY_FACTS, "x") | {"kind": "logits"}
+    facts = dict.fromkeys(KEY_FACTS, "x") | {"kind": "logits", "preprocessing": {}}
     spec = {"kind": "logits", "label_space": dataset.info.label_space.to_json(), "name": "m", "provider": "test"}
     more = {"frames_digest": frames.digest, "label_space": dataset.info.label_space.digest, "spec": spec}
     scores = np.random.default_rng(0).normal(size=(n, 2)).astype(np.float32)

@@ -179,7 +179,7 @@ def test_other_frames_are_refused(place: Path, called: Called, against: str, mes
     clip(Path("clips/b.mp4"), "ggggggggggrgggb")
     text = tried(called, "clips", *models("make"), "--against", against, code=2)
     assert message in text
-    assert "make the baseline anew" in text
+    assert "baseline again" in text
     assert not Path("new/verdict").exists()
 
 

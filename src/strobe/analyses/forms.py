@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from strobe.core.errors import printable
+from strobe.core.errors import expect, printable
+from strobe.core.files import json_of
 
 _RUNTIMES = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO", "torch": "PyTorch"}
 _OWN_KEYS = ("precision", "backend", "runtime", "compiled", "size_hw")
@@ -68,6 +69,17 @@ def _keys(name: str, facts: Facts, models: Mapping[str, Facts]) -> set[str]:
     return keys
 
 
+def _declared(facts: Facts) -> dict[str, str]:
+    """Return the facts that a form declares, which are stored as one text."""
+    text = facts.get("form", "{}")
+    try:
+        found: Any = json_of(text) if isinstance(text, str) else None
+    except ValueError:
+        found = None
+    expect(isinstance(found, dict), "form of a model", "a JSON object", text)
+    return {str(name): str(value) for name, value in found.items()}
+
+
 def _text(facts: Facts) -> str:
     return str(facts.get("spec", {}).get("name", ""))
 
@@ -118,7 +130,7 @@ def form_of_facts(facts: Facts) -> dict[str, str]:
         for key, value in settings.items()
         if key not in _OWN_KEYS and value is not None
     }
-    out |= json.loads(facts.get("form", "{}"))
+    out |= _declared(facts)
     if facts.get("weights") and not (facts.get("spec", {}).get("provider") == "bundled" and "@" not in _text(facts)):
         out["weights"] = str(facts["weights"])[:12]
     return out
@@ -133,7 +145,7 @@ def differences(reference: Facts, form: Facts) -> tuple[str, ...]:
     >>> differences({"preprocessing": {"precision": "float32"}}, {"preprocessing": {"precision": "bfloat16"}})
     ('precision: float32 → bfloat16',)
     """
-    old, new, declared = form_of_facts(reference), form_of_facts(form), json.loads(form.get("form", "{}"))
+    old, new, declared = form_of_facts(reference), form_of_facts(form), _declared(form)
     texts = []
     for name, value in new.items():
         if old.get(name) == value or (name not in old and name not in (*_NAMED, *declared)):

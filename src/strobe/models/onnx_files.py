@@ -43,6 +43,11 @@ def open_session(path: Path, options: LoadOptions) -> tuple[Any, str]:
         if options.device not in ("auto", "cpu"):
             raise StrobeError("<<backend=openvino>> runs only on the CPU; add <<device=cpu>>")
         return OpenVinoSession(path, name=f"onnx:{path}", precision=options.precision), "cpu"
+    if options.precision not in ("auto", "float32"):
+        raise StrobeError(
+            f"<<precision={options.precision}>>: ONNX Runtime computes in the precision of the file; export the model "
+            "in this precision, or add <<backend=openvino>>"
+        )
     runtime, requested = require("onnxruntime", what=f"onnx:{path}", extra="onnx"), options.device
     device = "cuda" if requested == "auto" else requested if requested.startswith("cuda") else "cpu"
     providers: list[Any] = ["CPUExecutionProvider"]

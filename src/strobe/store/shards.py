@@ -114,6 +114,8 @@ def _said(path: Path) -> dict[str, Any]:
     known = without_digest(path, facts, hint=_AGAIN) if isinstance(schema, int) else {}
     wrong = next((key for key in _TEXTS if not isinstance(known.get(key), str)), None)
     wrong = wrong or next((key for key in KEY_FACTS if key not in known), None)
+    if not isinstance(known.get("preprocessing") or {}, dict):
+        wrong = wrong or "preprocessing"
     childless, spec = known.get("childless", []), known.get("spec")
     if not (isinstance(childless, list) and all(isinstance(one, str) for one in childless)):
         wrong = wrong or "childless"

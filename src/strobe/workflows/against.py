@@ -1,7 +1,6 @@
 """Is the new model worse than before? `strobe eval --against` compares a run with a run, a baseline file or a model."""
 
 import re
-import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,7 +13,7 @@ from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.variants_view import overall
 from strobe.core.codec import encode
 from strobe.core.errors import InvalidFile, StrobeError, printable
-from strobe.core.files import below, reading, write_bytes, write_json, write_text
+from strobe.core.files import below, reading, toml_of, write_bytes, write_json, write_text
 from strobe.core.locks import writes
 from strobe.core.ports import Progress
 from strobe.core.quoting import safe_markdown
@@ -87,8 +86,8 @@ def settings_of(sources: Sequence[Path]) -> TestSettings | None:
     path = found[0]
     with reading(path):
         try:
-            data = tomllib.loads(path.read_text(encoding="utf-8"))
-        except tomllib.TOMLDecodeError as error:
+            data = toml_of(path.read_text(encoding="utf-8"))
+        except ValueError as error:
             raise InvalidFile(path, f"it is not TOML: {error}") from error
     known = {"models", "against", "for"}
     if unknown := sorted(set(data) - known):
