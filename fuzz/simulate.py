@@ -364,14 +364,15 @@ class _Story:
 
 def _preload() -> None:
     """Import the modules that commands import late, so that their processes need not import them."""
-    for name in ("score", "export", "review", "synthesize"):
+    for name in ("score", "export", "synthesize"):
         importlib.import_module(f"strobe.cli.{name}")
         importlib.import_module(f"strobe.workflows.{name}")
     for name in ("strobe.report.headline", "strobe.report.tables", "strobe.formats.export_csv", "scipy.stats"):
         importlib.import_module(name)
-    logging.getLogger("strobe.annexes.web.review").setLevel(
-        logging.CRITICAL
-    )  # otherwise every full disk would log a line
+    for name in ("command", "workflow"):
+        importlib.import_module(f"strobe.annexes.web.review.{name}")
+    # otherwise every full disk would log a line
+    logging.getLogger("strobe.annexes.web.review").setLevel(logging.CRITICAL)
 
 
 def main() -> None:

@@ -17,8 +17,8 @@ ROOT = Path(__file__).parents[1]
 FOLDERS = ("src", "tests", "scripts", "fuzz", "benchmarks", "docs", "deploy", "examples", ".github", ".ci")
 FILES = (
     "CHANGELOG.md", "CITATION.cff", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "LICENSE", "MANIFEST.in", "Makefile",
-    "README.md", "SECURITY.md", "conftest.py", "constraints.txt", "action.yml", "mkdocs.yml", "pyproject.toml", "setup.py",
-    ".gitignore", ".pre-commit-config.yaml",
+    "README.md", "SECURITY.md", "conftest.py", "constraints.txt", "action.yml", "mkdocs.yml", "pyproject.toml",
+    "setup.py", ".gitignore", ".pre-commit-config.yaml",
 )  # fmt: skip
 """What the top of the project has. tests/test_project_files.py compares both lists with the tracked files."""
 MADE = ("__pycache__", "node_modules", "*.egg-info")

@@ -57,7 +57,7 @@ def test_the_difference_has_the_interval_of_values_without_each_video(pair) -> N
         assert one.difference.high == pytest.approx(whole + reach)
         assert one.p == pytest.approx(2 * stats.t.sf(abs(whole) / spread, len(gaps) - 1))
         assert (one.difference.low <= 0 <= one.difference.high) == (one.p_holm >= 0.05)
-    assert "trained is better than start in mAP on the worst frames" in found[1].sentence
+    assert "start is worse than trained in mAP on the worst frames" in found[1].sentence
 
 
 def test_sets_are_counted_and_named_by_whether_ap_falls(pair) -> None:

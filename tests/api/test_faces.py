@@ -101,7 +101,7 @@ def test_comparison_reads_as_sentences() -> None:
     found = strobe.compare(OLD, NEW)
     assert [one.metric for one in found] == ["acc_orig", "acc_pmk", "drop"]
     assert repr(found).count("\n") == 2
-    assert "new is better than old in accuracy on whole sets" in repr(found)
+    assert "old is worse than new in accuracy on whole sets" in repr(found)
     (row,) = found.of("acc_pmk").to_frame().to_dict("records")
     assert row["difference"] == pytest.approx(OLD.acc_pmk.value - NEW.acc_pmk.value)
     assert next((one.a, one.b) for one in strobe.compare(OLD, OLD)) == ("old (1)", "old (2)")

@@ -37,7 +37,8 @@ SUPERLATIVE = re.compile(
 DEFINITIONS = {
     "worst frames", "worst of", "On the worst", "The worst", "worst, to", "worst case", "most robust of",
     "then the most robust", "largest distance", "k: largest", "find the smallest", "at its highest level",
-    "for the smallest objects", "for the largest", "best on this data", "a few of the … videos hold most",
+    "for the smallest objects", "for the largest", "best on this data",
+    "since the best so far", "a few of the … videos hold most", "most outage seconds",
 }  # fmt: skip
 """Texts that name a fixed thing (worst frames, pm-k; the largest distance) and not a winner among several figures."""
 
@@ -104,6 +105,7 @@ SAME_ROWS = {
     "studies/people/score.py: _beside": "the images that people and the model answered",
     "studies/people/score_preserved.py: _lost": "images whose original and change were both named",
     "analyses/comparison.py: found": "gaps of one array, by set",
+    "metrics/columns.py: difference": "the rows that both models measured",
 }
 
 
