@@ -7,14 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from strobe.analyses.comparison import Comparison, change, compare, loss_spreads, named, names_each
-from strobe.analyses.model_results import ClassificationScore
+from strobe.analyses.comparison import Comparison, change, columns_of, compare, named, names_each
+from strobe.analyses.gate import opponent
+from strobe.analyses.model_results import CLASSIFICATION, ClassificationScore
 from strobe.analyses.plan import ScoreOptions
 from strobe.core.answers import ClassAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue
 from strobe.metrics.paired import holm, mcnemar, paired_difference
-from strobe.metrics.power import pair_spread
+from strobe.metrics.power import PairSpread, pair_spread
 from strobe.studies.temporal.score import score
 from vid_shaped import PlainFrame, PlainSet, World, dataset_of, predictions_of, random_scores, vid_world
 
@@ -168,7 +169,7 @@ def test_models_of_different_data_are_refused() -> None:
     with pytest.raises(InvalidValue, match="one k"):
         compare(dataset, [scores[0], replace(scores[1], k=2)])
     with pytest.raises(InvalidValue, match=r"m1 was scored on 3 sets, .* same dataset"):
-        compare(dataset, [scores[0], replace(scores[1], first_wrong=np.zeros(3, np.int32))])
+        compare(dataset, [scores[0], replace(scores[1], video=np.zeros(3, np.int32))])
     assert compare(dataset, scores[:1]) == ()
 
 
@@ -249,9 +250,14 @@ def test_a_change_lists_the_sets_of_both_models_and_exists_for_whole_sets_alone(
     assert "1 set newly held, 0 sets newly broken" in replace(unchanged, newly_held=1).sentence()
 
 
+def spreads(new: ClassificationScore, old: ClassificationScore) -> dict[str, PairSpread]:
+    columns = columns_of(new), columns_of(old)
+    return dict(opponent("old", CLASSIFICATION, *columns, n_missing=0, scope="these-clips").spreads)
+
+
 def test_the_spread_of_a_loss_is_that_of_the_pairs_of_sets() -> None:
     dataset, (new, old) = models([0.99, 0.9], seed=3)
-    found = loss_spreads(dataset, new, old)
+    found = spreads(new, old)
     values = [{"acc_orig": s.right_at(0).astype(int), "acc_pmk": s.right_at(3).astype(int)} for s in (new, old)]
     for value in values:
         value["drop"] = value["acc_orig"] - value["acc_pmk"]
@@ -259,7 +265,7 @@ def test_the_spread_of_a_loss_is_that_of_the_pairs_of_sets() -> None:
     for metric, spread in found.items():
         assert spread == pair_spread(values[0][metric] - values[1][metric], dataset.video_of_set)
     unscored = replace(old, first_wrong=np.full(200, -1, dtype=np.int32))
-    assert loss_spreads(dataset, new, unscored) == {}
+    assert spreads(new, unscored) == {}
 
 
 def test_both_lists_of_sets_have_the_same_limit() -> None:

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from strobe.analyses.comparison import change
-from strobe.analyses.comparison_detection import compare_detectors
+from strobe.analyses.comparison import change, compare
 from strobe.analyses.scoring import box_sets, set_facts
 from strobe.core.answers import BoxAnswers
 from strobe.core.dataset import Dataset
@@ -39,7 +38,7 @@ def pair(zoo):
 
 def test_the_difference_has_the_interval_of_values_without_each_video(pair) -> None:
     dataset, made, scores = pair
-    found = compare_detectors(dataset, scores)
+    found = compare(dataset, scores)
     assert [one.metric for one in found] == ["map_orig", "map_pmk", "map_drop"]
     names = dataset.videos.name.tolist()
     for place, one in enumerate(found):
@@ -62,7 +61,7 @@ def test_the_difference_has_the_interval_of_values_without_each_video(pair) -> N
 
 def test_sets_are_counted_and_named_by_whether_ap_falls(pair) -> None:
     dataset, made, scores = pair
-    whole = compare_detectors(dataset, scores)[1]
+    whole = compare(dataset, scores)[1]
     facts = set_facts(dataset)
     tables = [box_sets(dataset, facts, boxes, one) for boxes, one in zip(made, scores, strict=True)]
     held = [set(facts.columns["set"][one.row][one.columns["holds"]].tolist()) for one in tables]
@@ -109,7 +108,7 @@ def test_a_row_of_a_detector_says_where_it_first_fails_and_what_it_said(zoo) -> 
 def test_few_videos_have_no_interval_and_missing_answers_no_comparison(zoo) -> None:
     dataset = zoo.dataset(n_videos=4, k=2)
     made = [detector(dataset, zoo, misses=0.3, seed=seed) for seed in range(2)]
-    few = compare_detectors(dataset, [score(dataset, one, model=f"m{i}", options=OPTIONS)
+    few = compare(dataset, [score(dataset, one, model=f"m{i}", options=OPTIONS)
                                       for i, one in enumerate(made)])  # fmt: skip
     assert few[0].difference.low is None
     assert few[0].p is None
@@ -122,12 +121,12 @@ def test_few_videos_have_no_interval_and_missing_answers_no_comparison(zoo) -> N
 def test_detectors_scored_on_other_sets_are_not_compared_and_the_missing_are_counted(pair) -> None:
     dataset, _, (one, two) = pair
     lacking = [replace(score, unscored=replace(score.unscored, sets=many)) for score, many in ((one, 1), (two, 3))]
-    for found in compare_detectors(dataset, lacking):
+    for found in compare(dataset, lacking):
         assert (found.n_sets, found.missing_sets, found.p) == (0, 3, None)
         assert (found.a, found.b) == ("start", "trained")
         assert "lacks answers" in found.difference.reason
     for scores in ([lacking[0], two], [one, lacking[1]]):
-        assert [found.p for found in compare_detectors(dataset, scores)] == [None] * 3
+        assert [found.p for found in compare(dataset, scores)] == [None] * 3
 
 
 def test_settings_say_how_many_draws_there_were() -> None:
@@ -141,7 +140,7 @@ def test_with_several_pairs_each_interval_has_the_level_that_holm_leaves_it(zoo)
         score(dataset, detector(dataset, zoo, misses=misses, seed=seed), model=f"m{seed}", options=AREAS)
         for seed, misses in enumerate((0.02, 0.1, 0.4))
     ]
-    found = [one for one in compare_detectors(dataset, scores) if one.metric == "map_orig"]
+    found = [one for one in compare(dataset, scores) if one.metric == "map_orig"]
     for one, (a, b) in zip(found, ((0, 1), (0, 2), (1, 2)), strict=True):
         gap = scores[a].without[0] - scores[b].without[0]
         error = np.sqrt(23 / 24 * ((gap - gap.mean()) ** 2).sum())
@@ -152,7 +151,7 @@ def test_with_several_pairs_each_interval_has_the_level_that_holm_leaves_it(zoo)
 
 def test_where_map_of_one_is_unknown_nothing_is_compared(pair) -> None:
     dataset, _, (one, two) = pair
-    found = compare_detectors(dataset, [replace(one, map_orig=nothing("no object")), two])[0]
+    found = compare(dataset, [replace(one, map_orig=nothing("no object")), two])[0]
     assert (found.a, found.n_sets, found.p, found.difference.value) == ("start", 0, None, None)
 
 
@@ -171,12 +170,12 @@ def test_a_detector_without_map_is_not_compared_on_either_side(pair) -> None:
     dataset, _, (one, two) = pair
     unknown = replace(two, map_orig=nothing("no object"))
     for scores in ([one, unknown], [unknown, one]):
-        assert compare_detectors(dataset, scores)[0].n_sets == 0
+        assert compare(dataset, scores)[0].n_sets == 0
 
 
 def test_two_equal_detectors_have_no_spread(pair) -> None:
     dataset, _, (one, _) = pair
-    for found in compare_detectors(dataset, [one, replace(one, model="again")]):
+    for found in compare(dataset, [one, replace(one, model="again")]):
         assert (found.difference.value, found.difference.low, found.difference.reason) == (0.0, None, NO_SPREAD)
 
 
@@ -198,7 +197,7 @@ def test_no_more_than_twenty_sets_are_listed_for_either_detector(zoo) -> None:
         for misses in (0.0, 0.9)
     )
     for pair in ((good, bad), (bad, good)):
-        found = compare_detectors(dataset, pair)[1]
+        found = compare(dataset, pair)[1]
         assert sorted((found.only_a, found.only_b)) == [0, max(found.only_a, found.only_b)]
         assert max(found.only_a, found.only_b) > 20
         assert len((found.sets_only_a or ()) + (found.sets_only_b or ())) == 20
@@ -210,7 +209,7 @@ def test_a_p_value_too_small_for_a_number_has_the_interval_of_all_pairs(zoo) -> 
     spread = 1e-8 * np.tile([1.0, -1.0], 30)
     poor = replace(one, model="poor", map_orig=replace(one.map_orig, value=0.0), without=np.stack([spread, spread]))
     good = replace(one, without=np.ones((2, 60)))
-    found = compare_detectors(dataset, [good, poor])[0]
+    found = compare(dataset, [good, poor])[0]
     reach = stats.t.ppf(0.975, 59) * np.sqrt(59 / 60 * (spread**2).sum())
     assert (found.p, found.p_holm, found.difference.value) == (0.0, 0.0, 1.0)
     assert found.difference.high - 1 == pytest.approx(reach)

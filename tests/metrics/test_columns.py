@@ -1,19 +1,23 @@
 """Columns against slow, plain loops, and their edges."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from strobe.core.errors import StrobeError
 from strobe.metrics.bootstrap import Bootstrap
 from strobe.metrics.columns import (
     Column,
+    Gap,
     Median,
-    bounded,
+    Statistic,
     difference,
-    difference_p,
     estimate,
+    filled,
     is_saturated,
     mean,
     rate,
@@ -79,7 +83,7 @@ def test_a_difference_is_paired_by_row_and_its_interval_follows_its_test(rows):
         use = size > 0
         each = [(value - np.roll(value, 1))[use & (video == one)].sum() for one in np.unique(video[use])]
         chance = sign_flip_sums(np.array(each))
-        assert difference_p(rate(value, size, video), moved) == pytest.approx(chance)
+        assert Gap(rate(value, size, video), moved).p == pytest.approx(chance)
         assert floats.low <= floats.value <= floats.high
         assert (floats.low <= 0 <= floats.high) == (chance >= 0.05)
 
@@ -87,7 +91,8 @@ def test_a_difference_is_paired_by_row_and_its_interval_follows_its_test(rows):
 @given(ROWS)
 def test_bounds_are_reached_when_unmeasured_rows_have_the_smallest_or_the_largest_number(rows):
     a, _, known, _, _, video = arrays(rows)
-    low, high = bounded(share(a, video, measured=known))
+    some = share(a, video, measured=known)
+    low, high = (filled(some, with_most=most).value for most in (False, True))
     assert low == pytest.approx(np.where(known, a, False).mean())
     assert high == pytest.approx(np.where(known, a, True).mean())
 
@@ -107,12 +112,29 @@ def test_medians_of_draws_are_medians_of_the_drawn_videos(rows):
     )
 
 
+@given(st.lists(st.floats(-0.1, 0.1), min_size=10, max_size=30), st.floats(-0.2, 0.2))
+def test_a_statistic_is_tested_by_its_values_without_each_video(gaps, value):
+    """Two models whose mAP differs by `value`, and by `gaps` without each video: the plain delete-one jackknife."""
+    video = np.repeat(np.arange(len(gaps)), 2)
+    old = Statistic(0.5, np.full(len(gaps), 0.5), video, len(video))
+    gap = Gap(Statistic(0.5 + value, 0.5 + np.array(gaps), video, len(video)), old)
+    mean_gap = sum(gaps) / len(gaps)
+    spread = ((len(gaps) - 1) / len(gaps) * sum((one - mean_gap) ** 2 for one in gaps)) ** 0.5
+    found = gap.difference()
+    assert found.value == pytest.approx(value)
+    if spread < 1e-9:
+        return
+    assert gap.p == pytest.approx(2 * stats.t.sf(abs(value) / spread, len(gaps) - 1), abs=1e-9)
+    assert (found.low, found.high) == pytest.approx(stats.t.interval(0.95, len(gaps) - 1, value, spread))
+    assert Gap(replace(old, value=None, reason="none"), old).difference().reason == "none"
+
+
 def test_one_video_has_a_value_and_no_interval():
     video = np.zeros(4, dtype=int)
     for column in (share(np.array([True, False] * 2), video), rate(np.ones(4), np.full(4, 0.5), video)):
         assert estimate(column).low is None
         assert difference(column, column).reason == ONE_VIDEO
-        assert difference_p(column, column) is None
+        assert Gap(column, column).p == 1
 
 
 def test_columns_of_different_measures_are_refused():

@@ -104,7 +104,6 @@ SAME_ROWS = {
     "studies/background/score.py: _relative": "images right when whole, on both rungs",
     "studies/people/score.py: _beside": "the images that people and the model answered",
     "studies/people/score_preserved.py: _lost": "images whose original and change were both named",
-    "analyses/comparison.py: found": "gaps of one array, by set",
     "metrics/columns.py: difference": "the rows that both models measured",
 }
 

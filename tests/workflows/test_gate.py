@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 import strobe
-from strobe.analyses.comparison import Comparison
-from strobe.analyses.gate import Check, Limit, Opponent, check, judge, loss_of, outcome
+from strobe.analyses.gate import Check, Limit, Opponent, check, judge, outcome
 from strobe.core.answers import ClassAnswers
 from strobe.core.builder import DatasetBuilder
 from strobe.core.codec import decode, encode
@@ -68,19 +67,15 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_a_limit_judges_the_figure_or_the_interval(low, value, high, reason, these_clips, other_videos, videos) -> None:
-    gain = Estimate(value=-value, low=high and -high, high=low and -low, n=50, reason=reason)
-    compared = Comparison(a="new", b="old", metric="acc_pmk", n_sets=50, difference=gain)
-    # the other way round, it is the same loss
-    turned = replace(compared, a="old", b="new", difference=replace(gain, value=value, low=low, high=high))
     limit = Limit(kind="max_loss", measure="acc_pmk", value=1.0)
-    for one in (compared, turned):
-        old = Opponent(name="old", losses={"acc_pmk": loss_of("acc_pmk", [one], new="new")}, comparisons=[one])
-        for scope, verdict in (("these-clips", these_clips), ("other-videos", other_videos)):
-            (found,), _ = judge([limit], {}, [old], model="new", scope=scope, n_videos=50)
-            assert (found.verdict, found.figure.value) == (verdict, value)
-            assert found.passed is {"pass": True, "inconclusive": None}.get(verdict, False)
-        assert found.videos == videos
-        assert ("videos like these would decide" in found.sentence) is (videos is not None)
+    loss = Estimate(value=value, low=low, high=high, n=50, reason=reason)
+    old = Opponent(name="old", losses={"acc_pmk": loss})
+    for scope, verdict in (("these-clips", these_clips), ("other-videos", other_videos)):
+        (found,), _ = judge([limit], {}, [old], model="new", scope=scope, n_videos=50)
+        assert (found.verdict, found.figure.value) == (verdict, value)
+        assert found.passed is {"pass": True, "inconclusive": None}.get(verdict, False)
+    assert found.videos == videos
+    assert ("videos like these would decide" in found.sentence) is (videos is not None)
 
 
 def test_a_lower_limit_is_an_upper_limit_turned() -> None:

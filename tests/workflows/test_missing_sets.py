@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 import strobe
-from strobe.analyses.missing import extreme_comparisons, extremes
+from strobe.analyses.comparison import columns_of
+from strobe.analyses.gate import extremes, opponent
+from strobe.analyses.model_results import CLASSIFICATION
 from strobe.analyses.plan import ScoreOptions
 from strobe.core.answers import ClassAnswers, State
 from strobe.core.dataset import Dataset
@@ -129,14 +131,15 @@ def test_the_extremes_by_hand(forty: Dataset) -> None:
     prepared = Prepared(forty, ScoreOptions())
     new = score(forty, answers(forty, "new", fails=9, damaged=4), prepared=prepared)
     old = score(forty, answers(forty, "old", damaged=6), prepared=prepared)
-    found, videos = extremes(forty, new, ScoreOptions()), forty.video_of_set
+    found, videos = extremes(columns_of(new)), forty.video_of_set
     for name, low, high in (("acc_orig", 36, 40), ("acc_pmk", 31, 35), ("drop", 5, 9)):
         for one, count in zip(found[name], (low, high), strict=True):
             assert one == proportion(np.arange(40) < count, videos, interval="auto"), name
-    worst, best = extreme_comparisons(forty, new, old)
-    assert [round(40 * one.difference.value) for one in worst] == [-4, -9, 9]
-    assert [round(40 * one.difference.value) for one in best] == [6, 1, -1]
-    assert extremes(forty, score(forty, answers(forty, "whole"), prepared=prepared), ScoreOptions()) == {}
+    columns = columns_of(new), columns_of(old)
+    losses = opponent("old", CLASSIFICATION, *columns, n_missing=10, scope="these-clips").missing.extremes
+    assert [round(40 * one.lowest.value) for one in losses.values()] == [-6, -1, -1]
+    assert [round(40 * one.highest.value) for one in losses.values()] == [4, 9, 9]
+    assert extremes(columns_of(score(forty, answers(forty, "whole"), prepared=prepared))) == {}
 
 
 def test_compare_and_history_say_how_many_are_missing(place: Path, called: Called) -> None:

@@ -11,7 +11,7 @@ from strobe.core.arrays import Floats
 from strobe.core.codec import LEFT_OUT, Count, Share
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate
-from strobe.metrics.columns import Column, Measured, difference, difference_p, is_saturated
+from strobe.metrics.columns import NO_SHARED_ROW, Column, Gap, Measured, is_saturated
 from strobe.metrics.intervals import nothing
 from strobe.metrics.paired import LEVEL, holm, least_videos
 from strobe.metrics.scopes import (
@@ -184,14 +184,14 @@ def _repeats(model: ModelColumns, name: str) -> Floats | None:
 def _difference(
     measure: Measure[Any], old: Measured, new: Measured, *, scope: Scope, tolerance: Tolerance, again: _Repeats | None
 ) -> Difference:
-    others, p_others = difference(new, old), difference_p(new, old)
-    first, second = paired(old, new)
+    gap = Gap(new, old)
+    others, p_others, second, first = gap.difference(), gap.p, gap.a, gap.b
     saturated = is_saturated([first, second])
     p = None if again is None else again.p
     change = others.value if again is None else again.new - again.old
     if others.low is None or len(np.unique(first.video)) < least_videos():
         p_others = None
-    recording = _recording(first, second) if scope == "this-recording" else None
+    recording = _recording(gap) if scope == "this-recording" else None
     allowed = tolerance.of(measure)
     verdict: Verdict | None
     if change is None or (allowed is None and scope == "these-clips" and p is None):
@@ -224,27 +224,20 @@ def _difference(
     )
 
 
-def paired(old: Measured, new: Measured) -> tuple[Measured, Measured]:
-    """Return both columns on the rows that both models measured."""
+def _recording(gap: Gap) -> Estimate:
+    new, old = gap.a, gap.b
     if not isinstance(old, Column) or not isinstance(new, Column):
-        return old, new
-    both = old.measured & new.measured
-    return (old, new) if both.all() else (old.only(both), new.only(both))
-
-
-def _recording(old: Measured, new: Measured) -> Estimate:
-    if not isinstance(old, Column) or not isinstance(new, Column):
-        return nothing("medians of different rows are not paired")
-    gap = new.total.astype(np.float64) - old.total.astype(np.float64)
-    return recording_difference(gap, new.size.astype(np.float64), new.video)
+        return nothing(gap.reason or NO_SHARED_ROW)
+    change = new.total.astype(np.float64) - old.total.astype(np.float64)
+    return recording_difference(change, new.size.astype(np.float64), new.video)
 
 
 def worth(old: Measured, new: Measured) -> float | None:
     """Return the number of independent rows that would say as much about the difference as these rows."""
-    if not isinstance(old, Column) or not isinstance(new, Column):
+    a, b = (gap := Gap(new, old)).a, gap.b
+    if not isinstance(a, Column) or not isinstance(b, Column):
         return None
-    use = old.measured & new.measured
-    return effective_frames((new.total.astype(np.float64) - old.total.astype(np.float64))[use], new.video[use])
+    return effective_frames(a.total.astype(np.float64) - b.total.astype(np.float64), a.video)
 
 
 def _direction(measure: Measure[Any], change: float) -> Verdict:

@@ -1,23 +1,23 @@
 """Which of two models is better on the same sets, and whether the difference is significant."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import Any, ClassVar, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
-from strobe.analyses.model_results import ClassificationScore
+from strobe.analyses.measures import Measure, column_of
+from strobe.analyses.model_results import CLASSIFICATION, DETECTION, ClassificationScore, DetectionScore
 from strobe.core.arrays import Bools, Ints
 from strobe.core.codec import LEFT_OUT, Count, Share
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, expect, printable
-from strobe.core.estimate import Estimate
+from strobe.core.estimate import Estimate, Missing
 from strobe.core.names import short_names
-from strobe.metrics.intervals import nothing
-from strobe.metrics.paired import LEVEL, holm, mcnemar, paired_difference, sign_flip
-from strobe.metrics.power import PairSpread, pair_spread
+from strobe.core.tasks import Task
+from strobe.metrics.columns import Gap, Measured
+from strobe.metrics.paired import LEVEL, holm, mcnemar
 
 T = TypeVar("T")
 
@@ -34,8 +34,12 @@ _WORDS = {
     "map_pmk": "mAP on the worst frames (pm-k)",
     "map_drop": "drop of mAP from anchors to worst frames",
 }
-ACCURACIES: tuple[Metric, ...] = ("acc_orig", "acc_pmk", "drop")
-"""The metrics on which classifiers are compared if sets have labels."""
+COMPARED: Mapping[Task, Sequence[Measure[Any]]] = {
+    task: [one for one in measures if one.column is not None]
+    for task, measures in ((Task.CLASSIFICATION, CLASSIFICATION), (Task.DETECTION, DETECTION))
+}
+"""The measures with labels on which models of one task are compared."""
+Score = ClassificationScore | DetectionScore
 WHOLE_SETS = ("acc_pmk", "map_pmk")
 """The metrics on whole sets; their comparisons list the sets that one model holds and the other does not."""
 MOST_NAMED = 20
@@ -79,29 +83,6 @@ class Comparison:
     cautions: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
 
 
-class SetOutcomes(Protocol):
-    """What a paired test needs of a model: the level at which each set first fails (k + 1: never, −1: unscored)."""
-
-    @property
-    def model(self) -> str:
-        """The model's name."""
-
-    @property
-    def k(self) -> int:
-        """The largest distance from the anchor."""
-
-    @property
-    def first_wrong(self) -> NDArray[np.int32]:
-        """The level at which each set first fails, (S,)."""
-
-    @property
-    def scored(self) -> Bools:
-        """The sets with an outcome, (S,)."""
-
-    def right_at(self, k: int) -> Bools:
-        """Return the sets that do not fail up to this level, (S,)."""
-
-
 def every_pair(scores: Sequence[T]) -> list[tuple[T, T]]:
     """Return every pair, with the earlier item first.
 
@@ -111,49 +92,113 @@ def every_pair(scores: Sequence[T]) -> list[tuple[T, T]]:
     return list(combinations(scores, 2))
 
 
-def compare(
-    dataset: Dataset, scores: Sequence[ClassificationScore], *, pairing: Pairing = every_pair
-) -> tuple[Comparison, ...]:
-    """Compare every pair of models, or the pairs of `pairing`, on accuracy, pm-k accuracy and drop.
+def compare(dataset: Dataset, scores: Sequence[Score], *, pairing: Pairing = every_pair) -> tuple[Comparison, ...]:
+    """Compare every pair of models of one task, or the pairs of `pairing`, in each measure that has a column.
 
-    Tests are exact. The p-values are corrected by Holm over the pairs of each metric. Each interval belongs to its
-    corrected test, so the two never disagree. Each verdict is a plain sentence.
+    Classifiers are compared on the sets with a label. Two detectors are compared by mAP if both scored every set. The
+    p-values are corrected by Holm over the pairs of each metric. Each interval belongs to its corrected test, so the
+    two never disagree. Each verdict is a plain sentence.
     """
-    out = paired_tests(dataset, scores, ACCURACIES, pairing=pairing)
-    by_name = {score.model: score for score in scores}
-    return tuple(replace(c, sentence=c.sentence + doubts(by_name[c.a], by_name[c.b])) for c in out)
-
-
-def paired_tests(
-    dataset: Dataset, scores: Sequence[SetOutcomes], metrics: Sequence[Metric], *, pairing: Pairing = every_pair
-) -> list[Comparison]:
-    """Test the pairs of models on each metric; p-values are corrected over the pairs of a metric."""
-    names = [score.model for score in scores]
-    expect(len(set(names)) == len(names), "compare", "each model once", sorted(names))
-    expect(len({score.k for score in scores}) <= 1, "compare", "one k for all models", {s.k for s in scores})
-    for score in scores:
-        if len(score.first_wrong) != dataset.n_sets:
-            raise InvalidValue(
-                f"compare: {printable(score.model)} was scored on {len(score.first_wrong)} sets, dataset "
-                f"{printable(dataset.name)} has {dataset.n_sets}; score all models on the same dataset"
-            )
     out: list[Comparison] = []
-    if len(scores) < 2:
-        return out
-    names, most = short_names(dataset.sets.set_id.tolist(), even=True), names_each(len(scores))
-    for metric in metrics:
-        pairs = [_Pair(metric, a, b, dataset.video_of_set) for a, b in pairing(scores)]
-        tested = [pair for pair in pairs if pair.n]
-        corrected = iter(holm([pair.p for pair in tested]))
-        found = [pair.found(next(corrected), len(tested)) if pair.n else pair.nothing() for pair in pairs]
-        if metric in WHOLE_SETS:
-            found = [pair.naming(one, names, most) for pair, one in zip(pairs, found, strict=True)]
-        out += found
-    return [replace(one, sentence=said(one)) for one in out]
+    for task in Task:
+        models = [score for score in scores if score.task is task]
+        if len(models) < 2:
+            continue
+        judged = dataset.labelled_sets() if task is Task.CLASSIFICATION else dataset
+        names = [score.model for score in models]
+        expect(len(set(names)) == len(names), "compare", "each model once", sorted(names))
+        expect(len({one.k for one in models}) == 1, "compare", "one k for all models", {one.k for one in models})
+        for one in models:
+            if len(one.video) != judged.n_sets:
+                raise InvalidValue(
+                    f"compare: {printable(one.model)} was scored on {len(one.video)} sets, dataset "
+                    f"{printable(dataset.name)} has {judged.n_sets}; score all models on the same dataset"
+                )
+        pairs, names = pairing(models), short_names(judged.sets.set_id.tolist(), even=True)
+        outcomes, most = {one.model: _Outcomes.of(one) for one in models}, names_each(len(models))
+        for measure in COMPARED[task]:
+            columns = {one.model: columns_of(one, [measure])[measure.name] for one in models}
+            gaps = [Gap(columns[a.model], columns[b.model]) for a, b in pairs]
+            tested = [gap.p for gap in gaps if gap.p is not None]
+            corrected = iter(holm(tested))
+            for pair, gap in zip(pairs, gaps, strict=True):
+                found = _compared(metric_of(measure, task), pair, gap, corrected, len(tested))
+                if found.metric in WHOLE_SETS and found.n_sets:
+                    found = _with_sets(found, outcomes[found.a], outcomes[found.b], names, most)
+                out.append(replace(found, sentence=said(found) + doubts(*pair)))
+    return tuple(out)
 
 
-def doubts(a: ClassificationScore, b: ClassificationScore) -> str:
-    """Return the cautions about the pair's answers; empty if there are none."""
+def columns_of(score: Score, measures: Sequence[Measure[Any]] | None = None) -> dict[str, Measured]:
+    """Return the columns of a model with labels, by measure name; by default all on which models are compared."""
+    measures = COMPARED[score.task] if measures is None else measures
+    found = {one.name: column_of(one, score) for one in measures}
+    return {name: one for name, one in found.items() if not isinstance(one, Missing)}
+
+
+def metric_of(measure: Measure[Any], task: Task) -> Metric:
+    """Return the name under which a measure is compared: two detectors are compared as classifiers too."""
+    name = "map_drop" if task is Task.DETECTION and measure.name == "drop" else measure.name
+    return cast(Metric, name)
+
+
+def _compared(
+    metric: Metric, pair: tuple[Score, Score], gap: Gap, corrected: Iterator[float], tests: int
+) -> Comparison:
+    (a, b), rows, p_holm = pair, gap.rows, None if gap.p is None else next(corrected)
+    only_a, only_b = (None, None) if rows is None or not gap.n else (int((rows > 0).sum()), int((rows < 0).sum()))
+    return Comparison(
+        a=a.model,
+        b=b.model,
+        metric=metric,
+        n_sets=gap.n,
+        only_a=only_a,
+        only_b=only_b,
+        test=gap.test,
+        p=gap.p,
+        p_mcnemar=None if only_a is None or only_b is None else mcnemar(only_a, only_b),
+        p_holm=p_holm,
+        difference=gap.difference(p_holm=p_holm, pairs=tests),
+        missing_sets=gap.unpaired or max(a.unscored.sets, b.unscored.sets) or None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcomes:
+    """The sets that a model holds, (S,), and where it fails: 0 on the anchor, more is further, −1 is unscored.
+
+    All sets that a detector breaks count as equally near, because the distance of the worst frame does not rank them.
+    """
+
+    holds: Bools
+    first: Ints
+
+    @classmethod
+    def of(cls, score: Score) -> "_Outcomes":
+        """Return the outcomes of a model."""
+        if isinstance(score, ClassificationScore):
+            return cls(score.right_at(score.k), score.first_wrong)
+        status = np.array([row.status for row in score.chosen_frames], dtype=np.str_)
+        return cls(status == "holds", (status == "breaks").astype(np.int32))
+
+
+def _with_sets(found: Comparison, a: _Outcomes, b: _Outcomes, names: Sequence[str], most: int) -> Comparison:
+    """Return the comparison with the sets that only one of the two models holds."""
+    both = (a.first >= 0) & (b.first >= 0)
+    only_a, only_b = a.holds & ~b.holds & both, b.holds & ~a.holds & both
+    return replace(
+        found,
+        only_a=int(only_a.sum()),
+        only_b=int(only_b.sum()),
+        sets_only_a=named(names, only_a, b.first, most),
+        sets_only_b=named(names, only_b, a.first, most),
+    )
+
+
+def doubts(a: Score, b: Score) -> str:
+    """Return the cautions about the answers of two classifiers; empty if there are none."""
+    if not isinstance(a, ClassificationScore) or not isinstance(b, ClassificationScore):
+        return ""
     if a.exact and a.exact == b.exact and a.acc_pmk.value != 1:
         return " They give the same answers on every frame; are they the same model?"
     found = [(one, one.answers.warning) for one in (a, b) if one.answers is not None and one.answers.warning]
@@ -180,83 +225,6 @@ def named(names: Sequence[str], where: Bools, first: Ints, most: int) -> tuple[s
     rows = np.flatnonzero(where)
     order = np.lexsort((rows, first[rows], first[rows] == 0))
     return tuple(names[row] for row in rows[order[:most]].tolist()) or None
-
-
-def loss_spreads(
-    dataset: Dataset, new: SetOutcomes, old: SetOutcomes, metrics: Sequence[Metric] = ACCURACIES
-) -> dict[str, PairSpread]:
-    """Return the sampling error of each measured difference between two classifiers."""
-    pairs = {metric: _Pair(metric, new, old, dataset.video_of_set) for metric in metrics}
-    return {metric: pair_spread(pair.gap, pair.video) for metric, pair in pairs.items() if pair.n}
-
-
-class _Pair:
-    """Two models on one metric, on the sets for which both have a score, and the test of their differences."""
-
-    def __init__(self, metric: Metric, a: SetOutcomes, b: SetOutcomes, video: Ints) -> None:
-        cohort = a.scored & b.scored
-        self._both, self._cohort = (a, b), cohort
-        self.metric, self.a, self.b, self.n = metric, a.model, b.model, int(cohort.sum())
-        self.n_missing = len(cohort) - self.n or None
-        self.gap, self.video = (_value(a, metric) - _value(b, metric))[cohort], video[cohort]
-        self.only_a, self.only_b = int((self.gap > 0).sum()), int((self.gap < 0).sum())
-        self.p = self.p_mcnemar = mcnemar(self.only_a, self.only_b)
-        _, place = np.unique(self.video, return_inverse=True)
-        self.shared = bool(self.n) and int(place.max()) + 1 < self.n
-        if self.shared:
-            self.p = sign_flip(np.bincount(place, weights=self.gap).astype(np.int64))
-
-    def found(self, p_holm: float, pairs: int) -> Comparison:
-        """Return the comparison; `pairs` is the number of tests to correct for."""
-        return Comparison(
-            a=self.a,
-            b=self.b,
-            metric=self.metric,
-            n_sets=self.n,
-            only_a=self.only_a,
-            only_b=self.only_b,
-            test="video-level sign-flip" if self.shared else "exact McNemar",
-            p=self.p,
-            p_mcnemar=self.p_mcnemar,
-            p_holm=p_holm,
-            difference=paired_difference(self.gap, self.video, p=self.p, p_holm=p_holm, pairs=pairs),
-            missing_sets=self.n_missing,
-        )
-
-    def naming(self, found: Comparison, names: Sequence[str], most: int) -> Comparison:
-        """Return the comparison with the sets that only one of the two models holds, or on which only one flickers."""
-        a, b = self._both
-        sides = np.zeros((2, len(self._cohort)), dtype=bool)
-        sides[:, self._cohort] = self.gap > 0, self.gap < 0
-        return replace(
-            found,
-            sets_only_a=named(names, sides[0], b.first_wrong, most),
-            sets_only_b=named(names, sides[1], a.first_wrong, most),
-        )
-
-    def nothing(self) -> Comparison:
-        """Return the comparison if no set was scored for both models."""
-        return Comparison(
-            a=self.a,
-            b=self.b,
-            metric=self.metric,
-            n_sets=0,
-            only_a=None,
-            only_b=None,
-            test="none",
-            p=None,
-            p_mcnemar=None,
-            p_holm=None,
-            difference=nothing("no set was scored for both models"),
-            missing_sets=self.n_missing,
-        )
-
-
-def _value(score: SetOutcomes, metric: Metric) -> NDArray[np.int64]:
-    orig, perturbed = score.right_at(0).astype(np.int64), score.right_at(score.k).astype(np.int64)
-    if metric == "acc_orig":
-        return orig
-    return perturbed if metric == "acc_pmk" else orig - perturbed
 
 
 def said(c: Comparison) -> str:

@@ -2,19 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, TypeGuard
 
 from strobe.analyses.clips import ClipComparison, Difference, Scope, number
 from strobe.analyses.comparison import Change, Comparison, change
 from strobe.analyses.measures import Measure, Unit
-from strobe.analyses.missing import MissingSets
 from strobe.analyses.model_results import CLASSIFICATION, DETECTION, flicker_measures
 from strobe.core.codec import LEFT_OUT, Count
 from strobe.core.errors import InvalidValue, UnknownName, expect, printable, spelled
 from strobe.core.estimate import Estimate
-from strobe.metrics.intervals import nothing
+from strobe.metrics.bootstrap import REPLICATES
+from strobe.metrics.columns import Column, Gap, Measured, estimate, filled
+from strobe.metrics.intervals import Interval, nothing
 from strobe.metrics.paired import METHOD, least_videos
-from strobe.metrics.power import LossSpread
+from strobe.metrics.power import PairSpread, pair_spread
 from strobe.metrics.scopes import videos_needed
 from strobe.studies.variants.records import Contrast
 
@@ -180,26 +181,91 @@ def outcome(checks: Sequence[Check]) -> bool | None:
     return None if any(one.passed is None for one in checks) else True
 
 
-def loss_of(measure: str, comparisons: Sequence[Comparison], *, new: str) -> Estimate:
-    """Return the loss of the new model in a measure, with its interval; for drop, it is an increase."""
-    known = {"drop" if one.metric == "map_drop" else one.metric: one for one in comparisons}
-    if measure not in known:
-        hint = f"<<max_loss>> takes {', '.join(known)}"
-        raise UnknownName("measure for <<max_loss>>", measure, known, hint=hint)
-    one = known[measure]
-    grows = measures_by_name()[measure].more_is_worse
-    return _times(one.difference, 1.0 if (one.a == new) == grows else -1.0)
+class Extremes(NamedTuple):
+    """The lowest and highest possible value of a figure over all sets, whatever the outcome of the missing sets."""
+
+    lowest: Estimate
+    highest: Estimate
 
 
-def loss_on_clips(found: Difference, *, scope: Scope, grows: bool) -> Estimate:
-    """Return the loss of the new model in a measure on the same clips, with the interval of the scope if it has one."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MissingSets:
+    """The number of sets without predictions, and the bounds of figures or losses, by measure.
+
+    A measure without extremes cannot be bounded.
+    """
+
+    n: int = 0
+    extremes: Mapping[str, Extremes] = field(default_factory=dict)
+
+
+def extremes(
+    columns: Mapping[str, Measured], *, interval: Interval = "auto", replicates: int = REPLICATES
+) -> dict[str, Extremes]:
+    """Return the lowest and highest figure of each share and mean of which rows are missing."""
+    found = {name: one for name, one in columns.items() if _is_bounded(one) and not one.measured.all()}
+    return {
+        name: Extremes(
+            *(estimate(filled(one, with_most=most), interval=interval, replicates=replicates) for most in (False, True))
+        )
+        for name, one in found.items()
+    }
+
+
+def _is_bounded(column: Measured) -> TypeGuard[Column]:
+    return isinstance(column, Column) and column.kind != "rate"
+
+
+def opponent(
+    name: str,
+    measures: Sequence[Measure[Any]],
+    new: Mapping[str, Measured],
+    old: Mapping[str, Measured],
+    *,
+    n_missing: int,
+    scope: Scope,
+    comparisons: Sequence[Comparison] = (),
+    clips: ClipComparison | None = None,
+) -> "Opponent":
+    """Compare a model with a baseline in each measure that both have a column for.
+
+    There is no correction for multiple tests, because a rule is about one pair. On the same clips, the losses and
+    tolerances are those of the comparison `clips`.
+    """
+    on_clips = {} if clips is None else {one.measure: one for one in clips.differences}
+    losses, spreads, bounds = {}, {}, {}
+    for measure in measures:
+        if measure.name not in new or measure.name not in old:
+            continue
+        a, b, sign = new[measure.name], old[measure.name], 1.0 if measure.more_is_worse else -1.0
+        gap, found = Gap(a, b), on_clips.get(measure.name)
+        losses[measure.name] = _times(gap.difference() if found is None else _on_clips(found, scope), sign)
+        if found is None and gap.n and gap.rows is not None:
+            spreads[measure.name] = pair_spread(gap.rows, gap.a.video)
+        if n_missing and _is_bounded(a) and _is_bounded(b):
+            most = [(one, not one) for one in (not measure.more_is_worse, measure.more_is_worse)]
+            ends = [Gap(filled(a, with_most=up), filled(b, with_most=down)).difference() for up, down in most]
+            bounds[measure.name] = Extremes(*(_times(end, sign) for end in ends))
+    return Opponent(
+        name=name,
+        losses=losses,
+        tolerances={name: one.tolerance for name, one in on_clips.items()},
+        spreads=spreads,
+        missing=MissingSets(n=n_missing, extremes=bounds),
+        comparisons=comparisons,
+        clips=clips,
+    )
+
+
+def _on_clips(found: Difference, scope: Scope) -> Estimate:
+    """Return the difference on the same clips, with the interval of the scope if it has one."""
     if found.change is None:
         return nothing(found.reason or "nothing was measured for both models")
-    estimate = found.recording if scope == "this-recording" else found.others
-    if estimate is None or estimate.value is None:
-        reason = f"an interval over videos needs {least_videos()} videos"
-        estimate = Estimate(value=found.change, low=None, high=None, n=found.n, reason=reason)
-    return _times(estimate, 1.0 if grows else -1.0)
+    known = found.recording if scope == "this-recording" else found.others
+    if known is not None and known.value is not None:
+        return known
+    reason = f"an interval over videos needs {least_videos()} videos"
+    return Estimate(value=found.change, low=None, high=None, n=found.n, reason=reason)
 
 
 def _times(found: Estimate, sign: float) -> Estimate:
@@ -223,7 +289,7 @@ class Opponent:
     name: str
     losses: Mapping[str, Estimate]
     tolerances: Mapping[str, float] = field(default_factory=dict)
-    spreads: Mapping[str, LossSpread] = field(default_factory=dict)
+    spreads: Mapping[str, PairSpread] = field(default_factory=dict)
     missing: MissingSets = field(default_factory=MissingSets)
     comparisons: Sequence[Comparison] = ()
     clips: ClipComparison | None = None

@@ -4,8 +4,8 @@ A field that only newer results have is optional and omitted if it is None (`met
 stay readable and unchanged.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
@@ -15,10 +15,11 @@ from strobe.analyses.answer_patterns import AnswerPattern
 from strobe.analyses.ceilings import Ceiling, MapCeiling
 from strobe.analyses.early import StoppedEarly
 from strobe.analyses.measures import Measure, measures_of
-from strobe.core.arrays import Bools, Floats
+from strobe.core.arrays import Bools, Floats, Ints
 from strobe.core.codec import LEFT_OUT, UNWRITTEN, Count, added_records, encode, written_as
 from strobe.core.estimate import Estimate, Missing
 from strobe.core.tasks import Task
+from strobe.metrics.columns import Column, Statistic, share
 from strobe.metrics.intervals import nothing
 from strobe.metrics.temporal import Survival
 from strobe.studies.background.records import BackgroundScore
@@ -236,13 +237,15 @@ ModelResult = ClassificationResult | DetectionResult
 class ClassificationScore(ClassificationResult):
     """A model's result and the data that comparison and trend need, small enough to keep for many models.
 
-    `first_wrong` (S,) is each set's first wrong level (k + 1 if none, −1 if the set is unscored). `fingerprint` is
-    equal for models that predict the same classes, and `exact` is equal for models with identical answers.
+    `first_wrong` (S,) is each set's first wrong level (k + 1 if none, −1 if the set is unscored), and `video` (S,) its
+    video. `fingerprint` is equal for models that predict the same classes, and `exact` is equal for models with
+    identical answers.
     """
 
     model: str = field(metadata=UNWRITTEN)
     k: int = field(metadata=UNWRITTEN)
     first_wrong: NDArray[np.int32] = field(repr=False, compare=False, metadata=UNWRITTEN)
+    video: Ints = field(repr=False, compare=False, metadata=UNWRITTEN)
     fingerprint: str = field(metadata=UNWRITTEN)
     exact: str = field(default="", metadata=UNWRITTEN)
 
@@ -260,14 +263,21 @@ class ClassificationScore(ClassificationResult):
 class DetectionScore(DetectionResult):
     """A detector's result and the data for comparing it with others, small enough to keep for many detectors.
 
-    `without` (2, G) is mAP with each video left out, on the anchors and on the worst frames at k. `first_wrong` is the
-    smallest |distance| at which each set fails: 0 if nothing is right on the anchor, NaN if the set holds.
+    `without` (2, G) is mAP with each video left out, on the anchors and on the worst frames at k. `video` (S,) is the
+    video of each set of the dataset. `first_wrong` is the smallest |distance| at which each set fails: 0 if nothing is
+    right on the anchor, NaN if the set holds.
     """
 
     model: str = field(metadata=UNWRITTEN)
     without: Floats = field(repr=False, compare=False, metadata=UNWRITTEN)
+    video: Ints = field(repr=False, compare=False, metadata=UNWRITTEN)
     first_wrong: Floats = field(repr=False, compare=False, metadata=UNWRITTEN)
     exact: str = field(default="", metadata=UNWRITTEN)
+
+    @property
+    def k(self) -> int:
+        """The largest distance from the anchor."""
+        return self.settings.k
 
 
 M = TypeVar("M", bound=ModelResult | FlickerScore)
@@ -292,11 +302,33 @@ NOISE: tuple[Measure[Any], ...] = (
 )
 """The measures of models that were asked several times about each frame."""
 
+
+def _of_sets(right: Callable[[ClassificationScore], Bools]) -> Callable[[ClassificationScore], Column]:
+    """Return the column of a share of sets, (S,), of which those without an answer are not measured."""
+    return lambda score: share(right(score), score.video, measured=score.scored)
+
+
+_lost = _of_sets(lambda one: one.right_at(0) & ~one.right_at(one.k))
+
 CLASSIFICATION: tuple[Measure[ClassificationResult], ...] = (
-    Measure("acc_orig", "Share of anchors that are right.", lambda one: one.acc_orig),
-    Measure("acc_pmk", "Share of sets right on the anchor and on all members up to k.", lambda one: one.acc_pmk),
     Measure(
-        "drop", "acc_orig − acc_pmk: right anchors whose set fails somewhere.", lambda one: one.drop, more_is_worse=True
+        "acc_orig",
+        "Share of anchors that are right.",
+        lambda one: one.acc_orig,
+        column=_of_sets(lambda one: one.right_at(0)),
+    ),
+    Measure(
+        "acc_pmk",
+        "Share of sets right on the anchor and on all members up to k.",
+        lambda one: one.acc_pmk,
+        column=_of_sets(lambda one: one.right_at(one.k)),
+    ),
+    Measure(
+        "drop",
+        "acc_orig − acc_pmk: right anchors whose set fails somewhere.",
+        lambda one: one.drop,
+        more_is_worse=True,
+        column=lambda one: replace(_lost(one), most=float(one.k > 0)),
     ),
     Measure(
         "mean_frame", "Share of all frames that are right, each frame scored separately.", lambda one: one.mean_frame
@@ -333,14 +365,36 @@ CLASSIFICATION: tuple[Measure[ClassificationResult], ...] = (
 )
 """The measures of classifiers. If nothing can change (k = 0), acc_orig is called accuracy."""
 
+
+def _of_map(place: int) -> Callable[[DetectionScore], Statistic]:
+    """Return mAP on the anchors, on the worst frames, or their difference, as a statistic over videos."""
+
+    def of(score: DetectionScore) -> Statistic:
+        (orig, worst), figure = score.without, score.headline[place]
+        value, reason = figure.value, "mAP of one detector is unknown"
+        if score.unscored.sets and value is not None:
+            value = None
+            reason = "a detector lacks answers on some sets, so the two were not scored on the same sets"
+        return Statistic(value, (orig, worst, orig - worst)[place], score.video, figure.n, reason)
+
+    return of
+
+
 DETECTION: tuple[Measure[DetectionResult], ...] = (
-    Measure("map_orig", "Mean average precision (mAP) on the anchors.", lambda one: one.map_orig),
+    Measure("map_orig", "Mean average precision (mAP) on the anchors.", lambda one: one.map_orig, column=_of_map(0)),
     Measure(
         "map_pmk",
         "mAP on the worst frames: in each set, the frame up to k with the lowest AP.",
         lambda one: one.map_pmk,
+        column=_of_map(1),
     ),
-    Measure("drop", "map_orig − map_pmk: the loss on the worst frames.", lambda one: one.drop, more_is_worse=True),
+    Measure(
+        "drop",
+        "map_orig − map_pmk: the loss on the worst frames.",
+        lambda one: one.drop,
+        more_is_worse=True,
+        column=_of_map(2),
+    ),
     Measure(
         "localization_orig",
         "map_orig with all classes merged: whether objects are found, whatever their class.",

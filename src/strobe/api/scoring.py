@@ -213,8 +213,7 @@ def compare(
     >>> strobe.compare(*scores).of("acc_pmk")[0].p_holm > 0.05
     True
     """
-    from strobe.analyses.comparison import compare as compare_classifiers
-    from strobe.analyses.comparison_detection import compare_detectors
+    from strobe.analyses.comparison import compare as compare_scores
     from strobe.analyses.model_results import ClassificationScore
     from strobe.analyses.plan import ScoreOptions
     from strobe.analyses.variants_view import overall
@@ -252,11 +251,7 @@ def compare(
     detectors = [one for one in scores if not isinstance(one, ClassificationScore)]
     if classifiers and detectors:
         raise StrobeError("compare: a classifier and a detector cannot be compared; pass models of one kind")
-    if classifiers:
-        comparisons = compare_classifiers(overall(data).labelled_sets(), classifiers)
-    else:
-        comparisons = compare_detectors(overall(data), detectors)
-    return Comparisons(in_words(comparisons, data, detectors=detectors))
+    return Comparisons(in_words(compare_scores(overall(data), scores), data, detectors=detectors))
 
 
 @in_python

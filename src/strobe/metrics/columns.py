@@ -1,25 +1,35 @@
 """A measure is a column: one number per row, the video of each row, and which rows were measured.
 
 From a column follow its value, its interval by video, and the difference of two models, whatever it measures. A row is
-a frame, a pair of neighbouring frames, or a set. What is no mean is a `Median` or a `Maximum`.
+a frame, a pair of neighbouring frames, or a set. What is no mean is a `Median`, a `Maximum` or a `Statistic`.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import stdtr, stdtrit
 
 from strobe.core.arrays import Bools, Floats, Ints
 from strobe.core.errors import expect
 from strobe.core.estimate import Estimate
 from strobe.metrics.bootstrap import POSITIVE, REPLICATES, SWITCHED_OFF, Bootstrap, too_few
-from strobe.metrics.intervals import ONE_VIDEO, Interval, nothing, proportion, rare_share
-from strobe.metrics.paired import paired_difference, paired_rate, sign_flip, sign_flip_sums
+from strobe.metrics.detection.jackknife import LEAST_VIDEOS, METHOD, NO_SPREAD, ONE_DECIDES, standard_error
+from strobe.metrics.intervals import (
+    LEAST_FREEDOM,
+    ONE_VIDEO,
+    Interval,
+    effective_videos,
+    nothing,
+    proportion,
+    rare_share,
+)
+from strobe.metrics.paired import LEVEL, holm_steps, mcnemar, paired_difference, paired_rate, sign_flip, sign_flip_sums
 
 NO_ROW = "no row was measured"
-NO_SPREAD = "a maximum has no interval"
+NO_MAXIMUM = "it has no interval"
 NO_SHARED_ROW = "no row was measured for both models"
 
 
@@ -29,7 +39,8 @@ class Column:
 
     The value is Σtotal / Σsize. A *share* has totals of True and False, a *mean* numbers in [0, 1], and a *rate* any
     numbers over any sizes, such as changes over seconds. `video` is the video of each row. A share of `rare` events,
-    which come in bursts, has the interval of `metrics.intervals.rare_share`.
+    which come in bursts, has the interval of `metrics.intervals.rare_share`. `most` is the largest number that a row of
+    a share or mean can have.
     """
 
     kind: Literal["share", "mean", "rate"]
@@ -37,6 +48,7 @@ class Column:
     size: NDArray[Any]
     video: Ints
     rare: bool = False
+    most: float = 1.0
 
     def __post_init__(self) -> None:
         expect(self.total.ndim == 1, "Column.total", "shape (R,)", self.total.shape)
@@ -68,7 +80,7 @@ class Column:
 
     def only(self, rows: Bools) -> "Column":
         """Return the column of some rows, (R,)."""
-        return Column(self.kind, self.total[rows], self.size[rows], self.video[rows], self.rare)
+        return replace(self, total=self.total[rows], size=self.size[rows], video=self.video[rows])
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +119,21 @@ class Maximum:
         return float(self.values.max()) if self.n else None
 
 
-Measured = Column | Median | Maximum
+@dataclass(frozen=True, slots=True)
+class Statistic:
+    """A figure of `n` sets that is no mean, such as mAP, its values without each video, (G,), and each set's video.
+
+    `reason` explains a figure without a value.
+    """
+
+    value: float | None
+    without: Floats
+    video: Ints
+    n: int
+    reason: str | None = None
+
+
+Measured = Column | Median | Maximum | Statistic
 
 
 def share(values: Bools, video: Ints, *, measured: Bools | None = None, rare: bool = False) -> Column:
@@ -136,8 +162,8 @@ def estimate(column: Measured, *, replicates: int = REPLICATES, seed: int = 0, i
     value = column.value
     if value is None:
         return nothing(NO_ROW)
-    if isinstance(column, Maximum):
-        return Estimate(value=value, low=None, high=None, n=column.n, reason=NO_SPREAD)
+    if isinstance(column, Maximum | Statistic):
+        return Estimate(value=value, low=None, high=None, n=column.n, reason=NO_MAXIMUM)
     draws = Bootstrap(column.video, replicates=replicates, seed=seed)
     if isinstance(column, Median):
         return draws.estimate(value, _drawn_medians(column, draws), n=column.n, limits=POSITIVE)
@@ -165,87 +191,121 @@ def _drawn_medians(column: Median, draws: Bootstrap) -> Floats:
     return out
 
 
-def difference(a: Measured, b: Measured, *, p_holm: float | None = None, pairs: int = 1) -> Estimate:
+class Gap:
+    """Two measures of two models, paired by row or by video, and the test of a − b.
+
+    Columns are compared on the rows that both measured: `a`, `b` and `n` are of these. `p` is the p-value under random
+    sign flips of each video's sum, which is McNemar's if each video has one row. A statistic is tested with Student's
+    t, whose standard error is from the values without each video. `p` is None if nothing can be tested; `reason` says
+    why. `test` is the name of the test, and `unpaired` the number of rows that are not compared.
+    """
+
+    def __init__(self, a: Measured, b: Measured) -> None:
+        self.a, self.b = a, b
+        self.p: float | None = None
+        self.reason: str | None = None
+        self.test, self.unpaired = "none", 0
+        if isinstance(a, Column) and isinstance(b, Column):
+            same = a.kind == b.kind and a.total.shape == b.total.shape
+            expect(same, "columns", "the same measure on the same rows", a.kind)
+            if not (both := a.measured & b.measured).all():
+                self.a, self.b = a.only(both), b.only(both)
+            self.unpaired = int(np.count_nonzero(~both))
+        self.n = min(self.a.n, self.b.n)
+        if unknown := [one for one in (self.a, self.b) if one.value is None]:
+            self.n, self.reason = 0, getattr(unknown[0], "reason", NO_SHARED_ROW)
+        elif isinstance(self.a, Column) and isinstance(self.b, Column):
+            self.p = self._paired(self.a, self.b)
+        elif isinstance(self.a, Statistic) and isinstance(self.b, Statistic):
+            self.p = self._without_each(self.a, self.b)
+        else:
+            self.reason = NO_MAXIMUM if isinstance(a, Maximum) else "medians of different rows are not paired"
+
+    @property
+    def rows(self) -> Ints | None:
+        """The differences of two shares, −1, 0 or 1 per row, (n,); None if they are no shares."""
+        if not (isinstance(self.a, Column) and isinstance(self.b, Column) and self.a.kind == "share"):
+            return None
+        return np.asarray(self.a.total.astype(np.int64) - self.b.total)
+
+    def _paired(self, a: Column, b: Column) -> float:
+        sizes: Floats = np.bincount(a.video, weights=a.size).astype(np.float64)
+        sums: Floats = np.bincount(a.video, weights=a.total.astype(np.float64) - b.total).astype(np.float64)
+        self._sums, self._sizes = sums[sizes > 0], sizes[sizes > 0]
+        if a.kind != "share":
+            return sign_flip_sums(self._sums)
+        if len(self._sums) == self.n:
+            self.test = "exact McNemar"
+            return mcnemar(int((self._sums > 0).sum()), int((self._sums < 0).sum()))
+        self.test = "video-level sign-flip"
+        return sign_flip(np.rint(self._sums).astype(np.int64))
+
+    def _without_each(self, a: Statistic, b: Statistic) -> float | None:
+        gap, value = a.without - b.without, _known(a) - _known(b)
+        if len(gap) < LEAST_VIDEOS:
+            self.reason = f"only {len(gap)} video(s): an interval of a difference of mAP needs at least ten"
+            return None
+        self._error = standard_error(gap) if np.isfinite(gap).all() else np.nan
+        if not self._error > 1e-12:  # NaN if only one video shows objects to find
+            self.reason = NO_SPREAD if self._error == self._error else ONE_DECIDES
+            return None
+        self.test = "paired video jackknife"
+        self._freedom = max(effective_videos(np.unique(a.video, return_counts=True)[1]) - 1, LEAST_FREEDOM)
+        return min(1.0, 2 * float(stdtr(self._freedom, -abs(value) / self._error)))
+
+    def difference(self, *, p_holm: float | None = None, pairs: int = 1) -> Estimate:
+        """Return a − b with the interval of its test, corrected by Holm's method over `pairs` if `p_holm` is given."""
+        if self.a.value is None or self.b.value is None:
+            return nothing(self.reason or NO_SHARED_ROW)
+        a, value, p = self.a, self.a.value - self.b.value, self.p
+        method = METHOD if isinstance(a, Statistic) else ""
+        if p is None:
+            return Estimate(value=value, low=None, high=None, n=self.n, method=method, reason=self.reason)
+        corrected = p if p_holm is None else p_holm
+        if isinstance(a, Statistic):
+            steps, how = holm_steps(p, corrected, pairs)
+            reach = float(stdtrit(self._freedom, 1 - LEVEL / steps / 2)) * self._error
+            return Estimate(value=value, low=value - reach, high=value + reach, n=self.n, method=METHOD + how)
+        if (rows := self.rows) is not None:
+            return paired_difference(rows, a.video, p=p, p_holm=corrected, pairs=pairs)
+        if len(self._sums) == 1:
+            return Estimate(value=value, low=None, high=None, n=self.n, method="paired rate", reason=ONE_VIDEO)
+        low, high = paired_rate(self._sums, self._sizes, p=p, p_holm=corrected, pairs=pairs)
+        reason = too_few(len(self._sums))
+        return Estimate(
+            value=value, low=min(low, value), high=max(high, value), n=self.n, method="paired rate", reason=reason
+        )
+
+
+def difference(a: Measured, b: Measured) -> Estimate:
     """Return the value of a minus that of b, paired by row over the rows measured for both, with its interval by video.
 
-    The interval belongs to the test of `difference_p`, and to Holm's correction if `p_holm` is given. A difference of
-    medians or of maxima has no interval, because its rows are not paired.
+    A difference of medians or of maxima has no interval, because its rows are not paired.
 
     >>> videos = np.arange(40)
     >>> new, old = share(videos < 10, videos), share(videos == 10, videos)
-    >>> difference(new, old).text()
-    '22.5 [6.2, 38.9]'
+    >>> difference(new, old).text(), Gap(new, old).p < 0.05
+    ('22.5 [6.2, 38.9]', True)
     """
-    if not (isinstance(a, Column) and isinstance(b, Column)):
-        if a.value is None or b.value is None:
-            return nothing(NO_SHARED_ROW)
-        reason = NO_SPREAD if isinstance(a, Maximum) else "medians of different rows are not paired"
-        return Estimate(value=a.value - b.value, low=None, high=None, n=min(a.n, b.n), reason=reason)
-    first, second = _shared(a, b)
-    if not first.n:
-        return nothing(NO_SHARED_ROW)
-    p = _p(first, second)
-    corrected = p if p_holm is None else p_holm
-    if first.kind == "share":
-        gap = first.total.astype(np.int64) - second.total.astype(np.int64)
-        return paired_difference(gap, first.video, p=p, p_holm=corrected, pairs=pairs)
-    sums, sizes = _gap_sums(first, second)
-    value = _known(first) - _known(second)
-    if len(sums) == 1:
-        return Estimate(value=value, low=None, high=None, n=first.n, method="paired rate", reason=ONE_VIDEO)
-    low, high = paired_rate(sums, sizes, p=p, p_holm=corrected, pairs=pairs)
-    low, high = min(low, value), max(high, value)
-    return Estimate(value=value, low=low, high=high, n=first.n, method="paired rate", reason=too_few(len(sums)))
+    return Gap(a, b).difference()
 
 
-def difference_p(a: Measured, b: Measured) -> float | None:
-    """Return the p-value of the difference under random sign flips of each video's sum; None if it cannot be tested.
-
-    >>> videos = np.arange(40)
-    >>> difference_p(share(videos < 9, videos), share(videos == 10, videos)) < 0.05
-    True
-    """
-    if not (isinstance(a, Column) and isinstance(b, Column)):
-        return None
-    first, second = _shared(a, b)
-    return _p(first, second) if first.n and len(np.unique(first.video)) > 1 else None
+def _known(measured: Measured) -> float:
+    return 0.0 if measured.value is None else measured.value
 
 
-def _p(a: Column, b: Column) -> float:
-    sums = _gap_sums(a, b)[0]
-    return sign_flip(np.rint(sums).astype(np.int64)) if a.kind == "share" else sign_flip_sums(sums)
-
-
-def _shared(a: Column, b: Column) -> tuple[Column, Column]:
-    """Return both columns on the rows that both measured."""
-    expect(a.kind == b.kind and a.total.shape == b.total.shape, "columns", "the same measure on the same rows", a.kind)
-    both = a.measured & b.measured
-    return (a, b) if both.all() else (a.only(both), b.only(both))
-
-
-def _gap_sums(a: Column, b: Column) -> tuple[Floats, Floats]:
-    """Return, per video, the sum of a − b and the size of its rows, (G,)."""
-    _, place = np.unique(a.video, return_inverse=True)
-    gap = a.total.astype(np.float64) - b.total.astype(np.float64)
-    sizes = np.bincount(place, weights=a.size.astype(np.float64))
-    return np.bincount(place, weights=gap).astype(np.float64), sizes.astype(np.float64)
-
-
-def _known(column: Column) -> float:
-    return 0.0 if column.value is None else column.value
-
-
-def bounded(column: Column) -> tuple[float, float]:
-    """Return the lowest and highest value if every row that was not measured had the smallest or the largest number.
+def filled(column: Column, *, with_most: bool) -> Column:
+    """Return the column as if every row that was not measured had the smallest number, or the largest.
 
     It is for shares and means, whose rows lie between 0 and 1.
 
-    >>> bounded(share(np.array([True, True, False]), np.arange(3), measured=np.array([True, False, False])))
+    >>> some = share(np.array([True, True, False]), np.arange(3), measured=np.array([True, False, False]))
+    >>> filled(some, with_most=False).value, filled(some, with_most=True).value
     (0.3333333333333333, 1.0)
     """
-    expect(column.kind != "rate", "bounded", "a share or a mean", column.kind)
-    total, rows = float(column.total[column.measured].sum()), len(column.total)
-    return total / max(rows, 1), (total + rows - column.n) / max(rows, 1)
+    expect(column.kind != "rate", "filled", "a share or a mean", column.kind)
+    total = np.where(column.measured, column.total, column.total.dtype.type(with_most and column.most))
+    return replace(column, total=total, size=np.ones_like(column.size))
 
 
 def is_saturated(columns: Sequence[Measured]) -> bool:

@@ -8,8 +8,7 @@ from pathlib import Path
 from strobe.analyses.answer_patterns import answer_lines, with_twins
 from strobe.analyses.ceilings import Ceilings
 from strobe.analyses.clips import ClipComparison, Scope
-from strobe.analyses.comparison import Comparison, Pairing, compare, every_pair
-from strobe.analyses.comparison_detection import compare_detectors
+from strobe.analyses.comparison import Comparison, compare
 from strobe.analyses.label_sample import is_planned
 from strobe.analyses.model_results import ClassificationScore, DetectionScore
 from strobe.analyses.plan import Plan, ScoreOptions
@@ -98,7 +97,7 @@ def compare_runs(
             if boxed and isinstance(answers, BoxAnswers):
                 boxes.append(_boxes_scored(dataset, answers, name, model, options))
             advance(1)
-    found = compare(judged, scores) + compare_detectors(dataset, boxes)
+    found = compare(judged, [*scores, *boxes])
     said = in_words(found, given, k=options.k, detectors=with_twins(boxes))
     facts = {name: model.facts for name, model in entries}
     on_clips = compare_on_clips(clips, dict(entries), scope=scope) if clips is not None and by_flicker else ()
@@ -211,19 +210,6 @@ def scores_of(
                 scores[name] = replace(score(prepared.plan.dataset, answers, prepared=prepared), model=name)
             advance(1)
     return dict(zip(scores, with_twins(list(scores.values())), strict=True))
-
-
-def compare_scores(
-    dataset: Dataset, scores: Sequence[ClassificationScore | DetectionScore], *, pairing: Pairing = every_pair
-) -> tuple[Comparison, ...]:
-    """Compare classifiers with each other and detectors with each other. `pairing` limits the pairs.
-
-    `scores` is the result of `scores_of` on the same dataset.
-    """
-    classifiers = [one for one in scores if isinstance(one, ClassificationScore)]
-    detectors = [one for one in scores if isinstance(one, DetectionScore)]
-    found = compare(dataset.labelled_sets(), classifiers, pairing=pairing) if classifiers else ()
-    return found + compare_detectors(dataset, detectors, pairing=pairing)
 
 
 def _boxes_scored(

@@ -5,23 +5,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from strobe.analyses.clips import ModelColumns, Scope
-from strobe.analyses.comparison import loss_spreads
-from strobe.analyses.gate import Gate, Limit, Opponent, judge, loss_of, loss_on_clips, outcome
+from strobe.analyses.clips import Scope
+from strobe.analyses.comparison import COMPARED, Score, columns_of, compare
+from strobe.analyses.gate import Gate, Limit, MissingSets, Opponent, extremes, judge, opponent, outcome
 from strobe.analyses.gate_plan import GatePlan, plan_loss
 from strobe.analyses.label_sample import is_planned
 from strobe.analyses.measures import measures_of
-from strobe.analyses.missing import Extremes, MissingSets, extreme_comparisons, extremes
-from strobe.analyses.model_results import (
-    CLASSIFICATION,
-    DETECTION,
-    NOISE,
-    ClassificationScore,
-    DetectionScore,
-    figures_of,
-    flicker_measures,
-)
-from strobe.analyses.plan import Plan, ScoreOptions
+from strobe.analyses.model_results import CLASSIFICATION, DETECTION, NOISE, ClassificationScore, figures_of
+from strobe.analyses.plan import NOT_VIDEO, Plan, ScoreOptions
 from strobe.analyses.results import Cohort
 from strobe.analyses.variants_view import overall
 from strobe.core.answers import ClassAnswers
@@ -36,9 +27,9 @@ from strobe.core.ports import Progress
 from strobe.core.readings import reading_lines
 from strobe.core.swaps import swapping
 from strobe.core.tasks import Task
-from strobe.metrics.columns import Column, bounded, estimate
+from strobe.metrics.columns import estimate
 from strobe.metrics.intervals import nothing
-from strobe.metrics.power import LossSpread, PairSpread, spread_of
+from strobe.metrics.power import PairSpread, spread_of
 from strobe.report.gate import as_junit, as_markdown
 from strobe.report.view import Subject, kinds_of
 from strobe.report.wording import counted
@@ -50,7 +41,7 @@ from strobe.studies.unlabelled.records import FlickerOptions
 from strobe.studies.variants.records import Contrast
 from strobe.studies.variants.score_contrasts import own_contrasts
 from strobe.workflows.clips import Clips, Entrant, clips_of, entrant_of, pair_on_clips
-from strobe.workflows.compare import compare_scores, cut_lines, doubt_lines, flicker_plan, of_one_dataset, scores_of
+from strobe.workflows.compare import cut_lines, doubt_lines, flicker_plan, of_one_dataset, scores_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,43 +167,61 @@ def _parts(entrants: _Entrants, request: GateOptions, progress: Progress) -> lis
     """Return the rules on accuracies, without labels, and on noise, each with its data; empty parts are left out."""
     given = entrants.opened.dataset
     dataset = overall(given)
-    needs_label = {one.name for one in CLASSIFICATION} | {one.name for one in DETECTION}
-    of_noise = {one.name for one in NOISE}
-    without_labels = {one.name for one in flicker_measures()} - of_noise
+    names, of_noise = {one.name for one in measures_of("unlabelled")}, {one.name for one in NOISE}
+    of_clips = names
     if dataset.labelled.any() or no_flicker(given) is not None:
-        without_labels -= needs_label  # these are then measured on the sets with a label
+        # these are measured on the sets with a label
+        of_clips = names - {one.name for one in CLASSIFICATION} - {one.name for one in DETECTION}
     noise = tuple(limit for limit in request.limits if limit.measure in of_noise)
-    flicker = tuple(limit for limit in request.limits if limit.measure in without_labels)
-    others = tuple(limit for limit in request.limits if limit.measure not in without_labels | of_noise)
+    flicker = tuple(limit for limit in request.limits if limit.measure in of_clips)
+    others = tuple(limit for limit in request.limits if limit.measure not in of_clips | of_noise)
+    losses = tuple(
+        limit
+        for limit in others
+        if limit.kind == "max_loss" and limit.measure in names and entrants.model.task is Task.CLASSIFICATION
+    )
+    if (others or losses) and is_planned(dataset) and entrants.model.task is Task.CLASSIFICATION:
+        raise StrobeError(
+            f"{printable(given.name)}: a plan drew the sets with a label, and they are no random sample, so a gate "
+            f"cannot judge {next(iter(others or losses)).measure}; limit flicker, which is measured on all sets"
+        )
+    others = tuple(limit for limit in others if limit not in losses)
     parts = [_accuracies(entrants, request, others, progress)] if others else []
+    if losses:
+        parts.append(_flicker(entrants, request, losses, progress, labelled=True))
     if flicker:
         part = _flicker(entrants, request, flicker, progress)
         note = f"flicker is measured on all {counted(part.judged.n_sets, 'set')}, with and without a label"
-        parts.append(replace(part, cautions=(note, *part.cautions)) if others else part)
+        parts.append(replace(part, cautions=(note, *part.cautions)) if others or losses else part)
     return [*parts, _noise(entrants, request, noise)] if noise else parts
 
 
 def _accuracies(
     entrants: _Entrants, request: GateOptions, limits: tuple[Limit, ...], progress: Progress
 ) -> _JudgedSets:
-    given, model = entrants.opened.dataset, entrants.model
+    given, model, options = entrants.opened.dataset, entrants.model, request.options
     dataset = overall(given)
-    if is_planned(dataset) and model.task is Task.CLASSIFICATION:
-        raise StrobeError(
-            f"{printable(given.name)}: a plan drew the sets with a label, and they are no random sample, so a gate "
-            f"cannot judge {limits[0].measure}; limit flicker, which is measured on all sets"
-        )
-    scores = scores_of(dataset, entrants.all, request.options, progress)
+    scores = scores_of(dataset, entrants.all, options, progress)
     judged, cohort = _judged(dataset, model), Cohort.of(given, needs_labels=model.task is Task.CLASSIFICATION)
     contrasts, missing_varied = _contrasts(given, model, request)
+    columns = {name: columns_of(one) for name, one in scores.items()}
+    new = scores[model.name]
     return _JudgedSets(
         limits=limits,
         judged=judged,
-        figures=figures_of(scores[model.name]),
-        missing=_missing(judged, scores[model.name], request.options),
+        figures=figures_of(new),
+        missing=MissingSets(n=new.unscored.sets, extremes=extremes(columns[model.name], interval=options.interval)),
         opponents=[
-            _with_declared(_opponent(dataset, scores[model.name], scores[name]), judged, model, stored, request)
-            for name, stored in entrants.baselines.items()
+            opponent(
+                name,
+                COMPARED[model.task],
+                columns[model.name],
+                columns[name],
+                n_missing=_n_missing(new, scores[name]),
+                scope=request.scope,
+                comparisons=compare(dataset, [new, scores[name]]),
+            )
+            for name in entrants.baselines
         ],
         cohort=cohort,
         cautions=(*cohort.cautions(), *doubt_lines(scores)),
@@ -221,15 +230,39 @@ def _accuracies(
     )
 
 
-def _flicker(entrants: _Entrants, request: GateOptions, limits: tuple[Limit, ...], progress: Progress) -> _JudgedSets:
-    """Return the rules without labels, which are measured on all sets. Raise StrobeError if there is no flicker."""
+def _n_missing(new: Score, old: Score) -> int:
+    """Return the number of sets that lack predictions of one of two models."""
+    if isinstance(new, ClassificationScore) and isinstance(old, ClassificationScore):
+        return int((~(new.scored & old.scored)).sum())
+    return max(new.unscored.sets, old.unscored.sets)
+
+
+def _flicker(
+    entrants: _Entrants,
+    request: GateOptions,
+    limits: tuple[Limit, ...],
+    progress: Progress,
+    *,
+    labelled: bool = False,
+) -> _JudgedSets:
+    """Return the rules without labels, measured on all sets, or on the sets with a label (`labelled`).
+
+    Raise StrobeError if nothing can be measured without labels.
+    """
     given, model, options = entrants.opened.dataset, entrants.model, request.options
-    name = limits[0].measure
-    if (reason := no_flicker(given)) is not None:
+    name, dataset = limits[0].measure, overall(given)
+    clips: Clips | None
+    if labelled:
+        judged = dataset.labelled_sets()
+        why = None if judged.info.axis == "frame-offset" else NOT_VIDEO
+        clips, cuts = Clips(FlickerPlan(judged, options, FlickerOptions()), judged, 0, options), 0
+    else:
+        why = no_flicker(given)
+        clips, cuts = clips_of(given, dataset, options)
+    if why is not None:
         raise StrobeError(
-            f"{printable(given.name)} has no {name}: {reason}; limit drop or flip_rate, or use a dataset without labels"
+            f"{printable(given.name)} has no {name}: {why}; limit drop or flip_rate, or use a dataset without labels"
         )
-    clips, cuts = clips_of(given, overall(given), options)
     if clips is None:
         raise StrobeError(f"{printable(given.name)}: a scene cut lies inside every set, so flicker cannot be measured")
     held: dict[str, Entrant] = {}
@@ -243,64 +276,37 @@ def _flicker(entrants: _Entrants, request: GateOptions, limits: tuple[Limit, ...
                 )
             held[label] = found
             advance(1)
-    columns, track = held[model.name].columns, held[model.name].track
-    if not track.scored.any():
-        raise StrobeError(f"{printable(model.name)}: none of the {len(track.scored)} sets has all its answers")
-    plan = clips.shared.plan
-    figures = {
-        name: estimate(column, replicates=options.draws, seed=options.seed, interval=options.interval)
-        for name, column in columns.columns.items()
-        if name in {limit.measure for limit in limits}
-    }
-    cohort = replace(Cohort.of(given, needs_labels=False), unlabelled_sets=0)
-    missing = MissingSets(n=int((~track.scored).sum()), extremes=_column_extremes(columns))
+    new, wanted = held[model.name], {limit.measure for limit in limits}
+    if not new.track.scored.any():
+        raise StrobeError(f"{printable(model.name)}: none of the {len(new.track.scored)} sets has all its answers")
+    columns = {name: column for name, column in new.columns.columns.items() if name in wanted}
+    how: Any = {"replicates": options.draws, "interval": options.interval}
+    cohort = Cohort.of(given, needs_labels=labelled)
+    cohort = cohort if labelled else replace(cohort, unlabelled_sets=0)
+    opponents = [
+        opponent(
+            name,
+            clips.measures,
+            new.columns.columns,
+            old.columns.columns,
+            n_missing=int((~(new.track.scored & old.track.scored)).sum()),
+            scope=request.scope,
+            clips=pair_on_clips(clips, old, new, scope=request.scope, with_spots=not labelled),
+        )
+        for name, old in held.items()
+        if name != model.name
+    ]
     return _JudgedSets(
         limits=limits,
-        judged=plan.dataset,
-        figures={**dict.fromkeys(columns.columns, nothing("it was not asked for")), **figures},
-        missing=missing,
-        opponents=[
-            _clip_opponent(clips, held[model.name], held[one], name=one, scope=request.scope)
-            for one in entrants.baselines
-        ],
+        judged=clips.shared.plan.dataset,
+        figures={
+            **dict.fromkeys(new.columns.columns, nothing("it was not asked for")),
+            **{name: estimate(column, seed=options.seed, **how) for name, column in columns.items()},
+        },
+        missing=MissingSets(n=int((~new.track.scored).sum()), extremes=extremes(columns, **how)),
+        opponents=[replace(one, clips=None) for one in opponents] if labelled else opponents,
         cohort=cohort,
         cautions=(*cohort.cautions(), *cut_lines(cuts)),
-    )
-
-
-def _column_extremes(columns: ModelColumns) -> dict[str, Extremes]:
-    """Return the lowest and highest possible figure over all sets, for the columns of which it is known."""
-    out = {}
-    for name, column in columns.columns.items():
-        if isinstance(column, Column) and column.kind != "rate":
-            out[name] = Extremes(*(Estimate(value=end, **_ALONE) for end in bounded(column)))
-    return out
-
-
-_ALONE: dict[str, Any] = {"low": None, "high": None, "n": 0, "reason": "a bound over the missing sets"}
-
-
-def _clip_opponent(clips: Clips, new: Entrant, old: Entrant, *, name: str, scope: Scope) -> Opponent:
-    """Compare the model with one baseline on the same clips."""
-    pair = pair_on_clips(clips, old, new, scope=scope)
-    known = {one.name: one for one in clips.measures}
-    n = int((~(new.track.scored & old.track.scored)).sum())
-    ends = {}
-    for measure, one in known.items():
-        a, b = new.columns.columns.get(measure), old.columns.columns.get(measure)
-        if n and isinstance(a, Column) and isinstance(b, Column) and a.kind != "rate":
-            (low, high), (least, most) = bounded(a), bounded(b)
-            gaps = (low - most, high - least) if one.more_is_worse else (least - high, most - low)
-            ends[measure] = Extremes(*(Estimate(value=gap, **_ALONE) for gap in gaps))
-    return Opponent(
-        name=name,
-        losses={
-            one.measure: loss_on_clips(one, scope=scope, grows=known[one.measure].more_is_worse)
-            for one in pair.differences
-        },
-        tolerances={one.measure: one.tolerance for one in pair.differences},
-        missing=MissingSets(n=n, extremes=ends),
-        clips=pair,
     )
 
 
@@ -365,66 +371,9 @@ def _entrants(new: Path, request: GateOptions) -> _Entrants:
     return _Entrants(opened=opened, model=model, baselines=baselines, known=known)
 
 
-def _opponent(
-    dataset: Dataset, new: ClassificationScore | DetectionScore, old: ClassificationScore | DetectionScore
-) -> Opponent:
-    """Compare one baseline with the model, without correction for multiple tests, because a rule is about one pair."""
-    spreads: Mapping[str, LossSpread] = {}
-    missing = MissingSets(
-        n=max(new.unscored.sets, old.unscored.sets)
-    )  # a loss of mAP has no bounds over the missing sets
-    if isinstance(new, ClassificationScore) and isinstance(old, ClassificationScore):
-        judged = dataset.labelled_sets()
-        spreads, missing = loss_spreads(judged, new, old), _missing_in_pair(judged, new, old)
-    comparisons = compare_scores(dataset, [new, old])
-    names = ["drop" if one.metric == "map_drop" else one.metric for one in comparisons]
-    losses: dict[str, Estimate] = {name: loss_of(name, comparisons, new=new.model) for name in names}
-    return Opponent(name=old.model, losses=losses, spreads=spreads, missing=missing, comparisons=comparisons)
-
-
-def _with_declared(
-    opponent: Opponent, judged: Dataset, new: StoredModel, old: StoredModel, request: GateOptions
-) -> Opponent:
-    """Add the losses in measures that need no label, such as flip_rate, if a rule limits one, on sets with labels."""
-    wanted = {limit.measure for limit in request.limits if limit.kind == "max_loss"} - set(opponent.losses)
-    declared = {one.name: one for one in measures_of("unlabelled") if one.name in wanted}
-    if not declared or new.task is not Task.CLASSIFICATION or judged.info.axis != "frame-offset":
-        return opponent
-    clips = Clips(FlickerPlan(judged, request.options, FlickerOptions()), judged, 0, request.options)
-    entrants = [entrant_of(clips, one, name=one.name) for one in (old, new)]
-    if entrants[0] is None or entrants[1] is None:
-        return opponent
-    pair = pair_on_clips(clips, entrants[0], entrants[1], scope=request.scope, with_spots=False)
-    found = [one for one in pair.differences if one.measure in declared]
-    losses = {
-        one.measure: loss_on_clips(one, scope=request.scope, grows=declared[one.measure].more_is_worse) for one in found
-    }
-    return replace(
-        opponent,
-        losses={**opponent.losses, **losses},
-        tolerances={**opponent.tolerances, **{one.measure: one.tolerance for one in found}},
-    )
-
-
 def _judged(dataset: Dataset, model: StoredModel) -> Dataset:
     """Return the sets to judge a model on. For a classifier, these are the sets with a label."""
     return dataset.labelled_sets() if model.task is Task.CLASSIFICATION else dataset
-
-
-def _missing(dataset: Dataset, new: ClassificationScore | DetectionScore, options: ScoreOptions) -> MissingSets:
-    """Return the sets without predictions of the model. Their effect on mAP cannot be bounded."""
-    bounded = extremes(dataset, new, options) if isinstance(new, ClassificationScore) else {}
-    return MissingSets(n=new.unscored.sets, extremes=bounded)
-
-
-def _missing_in_pair(dataset: Dataset, new: ClassificationScore, old: ClassificationScore) -> MissingSets:
-    """Return the sets without predictions of one of the two models, and their largest effect on a loss."""
-    n = int((~(new.scored & old.scored)).sum())
-    if not n:
-        return MissingSets()
-    worst, best = extreme_comparisons(dataset, new, old)
-    losses = {one.metric: [loss_of(one.metric, part, new=new.model) for part in (best, worst)] for one in worst}
-    return MissingSets(n=n, extremes={name: Extremes(*both) for name, both in losses.items()})
 
 
 def plan_gate(

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from strobe.analyses.clips import Difference, differences
-from strobe.analyses.comparison import Comparison
+from strobe.analyses.comparison import Comparison, compare
 from strobe.analyses.history import (
     ClipScore,
     Earlier,
@@ -35,7 +35,7 @@ from strobe.metrics.columns import estimate, is_saturated
 from strobe.report.history import as_csv, history_drawing
 from strobe.store.run_folder import Run, StoredModel
 from strobe.workflows.clips import Clips, Entrant, clips_of, entrant_of, other_machine
-from strobe.workflows.compare import compare_scores, cut_lines, doubt_lines, of_one_dataset, scores_of
+from strobe.workflows.compare import cut_lines, doubt_lines, of_one_dataset, scores_of
 
 
 def history(
@@ -87,7 +87,7 @@ def history(
         for task in Task:
             earlier |= earlier_of([model for model in mine if model.task is task])
         others = [one for one in mine if not isinstance(one, ClipScore)]
-        tested |= tests_of(compare_scores(dataset, others, pairing=with_earlier))
+        tested |= tests_of(compare(dataset, others, pairing=with_earlier))
         if clips is not None and measure is not None:
             pairs = with_earlier([one for one in mine if isinstance(one, ClipScore)])
             for later, other in ((one.model, before.model) for one, before in pairs):

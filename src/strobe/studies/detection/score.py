@@ -75,6 +75,7 @@ def score(
     return DetectionScore(
         model=model,
         without=mean_over_classes(by_class.without[[0, -1]]),
+        video=dataset.video_of_set,
         first_wrong=_first_wrong(plan, per_frame, worst),
         model_type=model_type,
         map_orig=detection.map_orig,

@@ -6,7 +6,7 @@ from functools import cached_property
 
 from strobe.analyses.answer_patterns import with_twins
 from strobe.analyses.ceilings import Ceilings
-from strobe.analyses.comparison_detection import compare_detectors
+from strobe.analyses.comparison import compare
 from strobe.analyses.model_results import DetectionResult, DetectionScore, ModelResult, figures_of
 from strobe.analyses.published import detection_rows
 from strobe.analyses.results import Results
@@ -134,7 +134,7 @@ class DetectorScores(Collector):
         if not scores:
             return results
         models = {**results.models, **{one.model: one for one in with_twins(scores)}}
-        comparison = (*results.comparison, *compare_detectors(self._dataset, scores))
+        comparison = (*results.comparison, *compare(self._dataset, scores))
         return replace(results, models=models, comparison=comparison)
 
 

@@ -153,6 +153,7 @@ def score(
         answers=pattern,
         exact="" if stopped else digest_of_answers(predictions, whole_plan),
         first_wrong=all_first,
+        video=whole_plan.cluster,
         coverage=plan.all_rows.estimates(inside)[0] if with_coverage else None,
         fingerprint=_fingerprint(predictions, whole_plan, all_first if stopped else None),
         stopped_early=saved(whole_plan, predictions) if stopped else None,
