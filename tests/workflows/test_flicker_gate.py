@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,13 +11,18 @@ import pytest
 
 import strobe
 from strobe.analyses.clips import ClipComparison, Scope
+from strobe.analyses.gate import measures_by_name
+from strobe.analyses.measures import measure, measures_of
 from strobe.core.answers import ClassAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError
 from strobe.core.files import write_json
 from strobe.core.ports import Silent
 from strobe.core.tables import Labels
+from strobe.metrics.columns import Column, share
 from strobe.store.run_folder import Run
+from strobe.studies.unlabelled import measures
+from strobe.studies.unlabelled.measures import VideoAnswers
 from strobe.workflows.score import ScoreRunOptions, score_dataset
 
 Called = Callable[..., tuple[int, str, str]]
@@ -219,3 +224,47 @@ def test_each_line_of_a_history_is_compared_with_itself(runs: Path, tmp_path: Pa
     assert {name: [step.clearly for step in steps] for name, steps in found.lines().items()} == {
         "a": [None, "worse"], "b": [None, "better"]
     }  # fmt: skip
+
+
+@pytest.fixture
+def one_more(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """One more declaration in `MEASURES`, which nothing else knows."""
+
+    @measure("ends_apart", "Share of sets whose last frame gets another answer than the first.", worse="more", lead=9)
+    def ends_apart(video: VideoAnswers) -> Column:
+        last = np.append(video.plan.start[1:], len(video.plan.frame)) - 1
+        differs = video.labels[video.plan.frame[video.plan.start]] != video.labels[video.plan.frame[last]]
+        return share(differs, video.plan.cluster, measured=video.scored)
+
+    monkeypatch.setattr(measures, "MEASURES", (*measures.MEASURES, ends_apart))
+    measures_of.cache_clear()
+    yield
+    monkeypatch.undo()
+    measures_of.cache_clear()
+
+
+@pytest.mark.usefixtures("one_more")
+def test_a_measure_is_one_declaration(runs: Path, tmp_path: Path, command: Called) -> None:
+    """It is scored, written, compared, gated, followed over time and shown without another line."""
+    data = strobe.load_dataset(runs / "data")
+    for name, n in (("one", 10), ("two", 30)):
+        strobe.evaluate(runs / "data", flickering(data, list(range(n))), tmp_path / name)
+    results = json.loads((tmp_path / "two" / "results.json").read_text(encoding="utf-8"))
+    assert results["flicker"]["models"]["net"]["measures"]["ends_apart"]["value"] == 0.5
+    with (tmp_path / "two" / "tables" / "flicker.csv").open(encoding="utf-8") as file:
+        assert [float(row["ends_apart"]) for row in csv.DictReader(file)] == [0.5]
+    assert "ends_apart" in (tmp_path / "two" / "report.html").read_text(encoding="utf-8")
+    (pair,) = strobe.compare(tmp_path / "one", tmp_path / "two")
+    assert isinstance(pair, ClipComparison)
+    assert (pair.lead, pair.verdict) == ("ends_apart", "worse")
+    rules = {"max": {"ends_apart": 40}, "max_loss": {"ends_apart": 60}}
+    found = strobe.gate(tmp_path / "two", against=tmp_path / "one", scope="other-videos", **rules)
+    assert [(round(60 * (one.figure.value or 0)), one.verdict) for one in found.checks] == [
+        (20, "pass"),
+        (30, "inconclusive"),
+    ]
+    steps = strobe.history(tmp_path / "one", tmp_path / "two", order="given").steps
+    assert [(step.measure, step.clearly) for step in steps] == [("ends_apart", None), ("ends_apart", "worse")]
+    code, out, _ = command("compare", str(tmp_path / "one"), str(tmp_path / "two"))
+    assert (code, "ends_apart 16.7 % → 50.0 %" in out) == (0, True)
+    assert "ends_apart" in measures_by_name(), "the viewer's columns"

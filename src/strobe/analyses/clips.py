@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from strobe.analyses.measures import Measure, Per, Unit
+from strobe.analyses.measures import SUFFIXES, Measure, Per, Unit
 from strobe.core.arrays import Floats
 from strobe.core.codec import LEFT_OUT, Count, Share
 from strobe.core.errors import printable
@@ -276,8 +276,7 @@ def number(value: float | None, unit: Unit, *, sign: bool = False) -> str:
     if unit == "share":
         text = f"{100 * value:{'+' if sign else ''}.1f}{' points' if sign else ' %'}"
     else:
-        suffix = {"per second": "/s", "seconds": " s", "frames": " frames"}[unit]
-        text = f"{value:{'+' if sign else ''}.2f}{suffix}"
+        text = f"{value:{'+' if sign else ''}.2f}{SUFFIXES[unit]}"
     return text.replace("-", "−")
 
 

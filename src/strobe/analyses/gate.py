@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple, TypeGuard
 
 from strobe.analyses.clips import ClipComparison, Difference, Scope, number
 from strobe.analyses.comparison import Change, Comparison, change
-from strobe.analyses.measures import Measure, Unit
+from strobe.analyses.measures import SUFFIXES, Measure, Unit
 from strobe.analyses.model_results import CLASSIFICATION, DETECTION, flicker_measures
 from strobe.core.codec import LEFT_OUT, Count
 from strobe.core.errors import InvalidValue, UnknownName, expect, printable, spelled
@@ -95,7 +95,7 @@ class Limit:
         what = printable(self.measure)
         if self.kind == "max_loss":
             what = f"{'growth' if self.grows else 'loss'} of {self.measure}"
-        suffix = {"per second": "/s", "seconds": " s", "frames": " frames", "share": " %"}[self.unit]
+        suffix = SUFFIXES[self.unit]
         if self.unit == "share" and self.is_difference:
             suffix = " point" if self.value == 1 else " points"
         text = f"{self.value:g}".replace("-", "−")

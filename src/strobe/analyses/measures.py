@@ -25,6 +25,17 @@ answers of two forms of a model."""
 Unit = Literal["share", "per second", "per minute", "seconds per minute", "seconds", "frames", "pixels"]
 """The unit of a figure. A share is printed in per cent, and a difference of shares in points."""
 
+SUFFIXES: Mapping[Unit, str] = {
+    "share": " %",
+    "per second": "/s",
+    "per minute": "/min",
+    "seconds per minute": " s/min",
+    "seconds": " s",
+    "frames": " frames",
+    "pixels": " px",
+}
+"""A unit as it is printed behind a figure."""
+
 Per = Literal["frames", "pairs", "sets", "objects"]
 """What a row is: the other answer on one frame changes one frame, two pairs, or one set."""
 
@@ -66,15 +77,7 @@ class Measure(Generic[M]):
     @property
     def suffix(self) -> str:
         """The unit as it is printed behind a figure."""
-        return {
-            "share": " %",
-            "per second": "/s",
-            "per minute": "/min",
-            "seconds per minute": " s/min",
-            "seconds": " s",
-            "frames": " frames",
-            "pixels": " px",
-        }[self.unit]
+        return SUFFIXES[self.unit]
 
     def __post_init__(self) -> None:
         expect(self.meaning.endswith("."), f"Measure.meaning of {self.name}", "a sentence", self.meaning)

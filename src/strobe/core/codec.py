@@ -145,6 +145,8 @@ class _Wrong(Exception):
 def decode(cls: type[T], data: object, *, where: str = "") -> T:
     """Return the record that `encode` wrote. Unknown keys are ignored; missing keys take their defaults.
 
+    A record that was never written is returned as it is.
+
     Raises InvalidValue with the path in the data, which begins with `where`.
     """
     kind: Any = cls
@@ -244,6 +246,8 @@ def _record(cls: Any) -> Reader:
     rest = next(((part.name, _rest(part.added, own)) for part in _parts(cls) if part.added is not None), None)
 
     def read(data: object) -> Any:
+        if isinstance(data, cls):
+            return data
         fields_found, values, at = _object(data), {}, ""
         try:
             for name, key, needed, reader in readers:

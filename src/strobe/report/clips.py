@@ -7,7 +7,7 @@ from strobe.analyses.clips import MOST_SPOTS, ClipComparison, Difference, Spot, 
 from strobe.core.errors import printable
 from strobe.core.ports import Image
 from strobe.core.quoting import safe_markdown
-from strobe.report.wording import counted
+from strobe.report.wording import aligned, counted
 
 
 def clip_lines(found: ClipComparison) -> Iterator[str]:
@@ -17,10 +17,7 @@ def clip_lines(found: ClipComparison) -> Iterator[str]:
         [name, before, "→", now, *rest]
         for name, before, now, *rest in (clip_row(one) for one in found.differences if one.change is not None)
     ]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)] if rows else []
-    for first, *rest in rows:
-        cells = [cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True)]
-        yield "  ".join(["  " + first.ljust(widths[0]), *cells]).rstrip()
+    yield from (f"  {line}" for line in aligned(rows))
     for words, some in spot_lists(found):
         yield words
         yield from (f"  {spot_text(one)}" for one in some)

@@ -4,15 +4,16 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from strobe.analyses.clips import SCOPES, number
+from strobe.analyses.clips import SCOPES
 from strobe.analyses.comparison import Change
 from strobe.analyses.gate import Check, Gate
 from strobe.analyses.gate_plan import GatePlan
+from strobe.analyses.measures import SUFFIXES
 from strobe.core.errors import printable
 from strobe.core.quoting import safe_markdown
 from strobe.report.clips import clip_lines, clip_markdown
-from strobe.report.view import in_names, sources
-from strobe.report.wording import counted, in_subset, join, with_interval
+from strobe.report.view import renamed, sources
+from strobe.report.wording import aligned, counted, in_subset, join, with_interval
 
 MOST_NAMED = 10
 
@@ -22,28 +23,13 @@ def figure_of(check: Check) -> str:
     if check.figure.value is None:
         return "—"
     if check.limit.unit != "share":
-        suffix = number(0.0, check.limit.unit).removeprefix("0.00")
-        return f"{check.figure.text(scale=1, digits=2).replace('-', '−')}{suffix}"
+        return f"{check.figure.text(scale=1, digits=2).replace('-', '−')}{SUFFIXES[check.limit.unit]}"
     return f"{with_interval(check.figure)} {'points' if check.limit.is_difference else '%'}"
 
 
 def in_short(found: Gate) -> Gate:
     """Return the gate with display names of models."""
-    if not found.short:
-        return found
-    renamed = in_names(found.short)
-    changes = [replace(one, before=renamed(one.before), after=renamed(one.after)) for one in changes_of(found)]
-    return replace(
-        found,
-        model=renamed(found.model),
-        baseline=found.baseline and renamed(found.baseline),
-        baselines=found.baselines and tuple(map(renamed, found.baselines)),
-        checks=tuple(replace(one, against=one.against and renamed(one.against)) for one in found.checks),
-        change=changes[0] if changes else None,
-        changes=tuple(changes) if found.changes else None,
-        clips=found.clips and tuple(replace(one, old=renamed(one.old), new=renamed(one.new)) for one in found.clips),
-        cautions=found.cautions and tuple(map(renamed, found.cautions)),
-    )
+    return replace(renamed(found, found.short), short=None) if found.short else found
 
 
 def changes_of(found: Gate) -> tuple[Change, ...]:
@@ -94,17 +80,14 @@ def plan_lines(plans: Sequence[GatePlan]) -> Iterator[str]:
         churn = "" if plan.churn is None else f", {100 * plan.churn:.3g} % of the sets change between equal models"
         source = "assumed" if plan.measured_on is None else f"measured on {counted(plan.measured_on, 'video')}"
         yield f"{plan.limit.title}{churn} ({source})"
-        unit = " points" if plan.limit.unit == "share" else number(0.0, plan.limit.unit).removeprefix("0.00")
+        unit = " points" if plan.limit.unit == "share" else SUFFIXES[plan.limit.unit]
         lost = f"a loss of {2 * plan.limit.value:g}{unit} fails"
         rows = [["--for", "videos", "equal models fail", lost]]
         rows += [
             [row.scope, f"{row.videos:,}", f"{100 * row.false_alarms:.1f} %", f"{100 * row.detected:.1f} %"]
             for row in plan.rows
         ]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        for first, *rest in rows:
-            cells = [cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True)]
-            yield "  ".join(["  " + first.ljust(widths[0]), *cells])
+        yield from (f"  {line}" for line in aligned(rows))
     yield (
         "Videos: the smallest number with which equal models fail in at most 5 % of cases, and a loss of twice the "
         "margin fails in at least 80 %. Assumed values count one set per video. With several sets per video, fewer "

@@ -23,7 +23,17 @@ from strobe.core.tasks import Task
 from strobe.metrics.bootstrap import FEW_VIDEOS
 from strobe.report.study import applying
 from strobe.report.view import Lines, View, in_short_names
-from strobe.report.wording import counted, in_subset, is_known, level_text, percent, plain_number, some, with_interval
+from strobe.report.wording import (
+    aligned,
+    counted,
+    in_subset,
+    is_known,
+    level_text,
+    percent,
+    plain_number,
+    some,
+    with_interval,
+)
 from strobe.studies.temporal.records import Bounds
 from strobe.studies.variants.records import MeanScore
 
@@ -258,15 +268,7 @@ def print_headline(results: Results, file: IO[str]) -> None:
     """Print the headline table of every task in the results to `file`."""
     if not getattr(file, "isatty", lambda: False)():  # a script may read the output line by line
         for title, columns, rows, notes in headline_lines(results):
-            widths = [max(len(line[place]) for line in [columns, *rows]) for place in range(len(columns))]
-            lines = []
-            for line in [columns, *rows]:
-                cells = [
-                    cell.ljust(width) if place == 0 else cell.rjust(width)
-                    for place, (cell, width) in enumerate(zip(line, widths, strict=True))
-                ]
-                lines.append("  ".join(cells).rstrip())
-            file.writelines(f"{line}\n" for line in [title, *lines, *notes])
+            file.writelines(f"{line}\n" for line in [title, *aligned([columns, *rows]), *notes])
         return
 
     from rich.console import Console

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from strobe.analyses.history import History, HistoryStep
+from strobe.analyses.measures import SUFFIXES
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate
 from strobe.core.tasks import Task
@@ -13,7 +14,7 @@ from strobe.report.charts_lines import line_through, put_line, shares
 from strobe.report.style import GREY, MUTED, Drawing, colour_of, draw, marker_of
 from strobe.report.tables import as_csv as rows_as_csv
 from strobe.report.tables import spread
-from strobe.report.wording import counted, in_subset, is_known, short, value_of, with_interval
+from strobe.report.wording import aligned, counted, in_subset, is_known, short, value_of, with_interval
 
 MOST_LABELS = 24
 """The largest number of step names below the figure. With more steps, only every second or third step is named."""
@@ -38,7 +39,7 @@ def history_rows(found: History) -> list[tuple[str, list[list[str]]]]:
     """Return a text table with a header for each line of models, keyed by the line's name."""
     out = []
     for line, steps in found.lines().items():
-        unit = {"share": "points", "per second": "/s", "seconds": "s", "frames": "frames"}[steps[0].unit or "share"]
+        unit = "points" if steps[0].unit in (None, "share") else SUFFIXES[steps[0].unit].strip()
         since_previous = f"{_tested(steps[0])} since the previous, {unit}"
         rows = [["", "when", *_figures(steps[0]), since_previous, f"since the first, {unit}"]]
         rows[0].append(f"since the best so far, {unit}")
@@ -60,9 +61,9 @@ def history_lines(found: History) -> list[str]:
     for line, rows in history_rows(found):
         if line:
             out += ["", line]
-        out += _aligned([row[:-2] for row in rows], right=range(2, len(rows[0]) - 3))
+        out += aligned([row[:-2] for row in rows], right=range(2, len(rows[0]) - 3))
         if len(rows) > 3:  # with two steps, the first is also the previous one
-            out += ["", *_aligned([[row[0], *row[-2:]] for row in rows])]
+            out += ["", *aligned([[row[0], *row[-2:]] for row in rows], right=())]
     return out + history_notes(found)
 
 
@@ -79,18 +80,6 @@ def history_notes(found: History) -> list[str]:
         if one.unscored
     ]
     return [*(found.cautions or ()), *unscored]
-
-
-def _aligned(rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> list[str]:
-    """Return rows of cells as lines, each column as wide as its widest cell."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            cell.rjust(width) if place in right else cell.ljust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
 
 
 def _step(step: HistoryStep) -> str:

@@ -2,14 +2,14 @@
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from enum import Enum
 from functools import cached_property
 from typing import Any, TypeVar
 
 from strobe.analyses.comparison import Comparison
 from strobe.analyses.model_results import ClassificationResult, DetectionResult, ModelResult
 from strobe.analyses.results import Results
-from strobe.core.codec import decode, encode
 from strobe.core.dataset import Dataset
 from strobe.core.errors import printable
 from strobe.core.names import shown_models
@@ -205,6 +205,7 @@ def sources(n: int, by_kind: Mapping[str, int] | None = None, kinds: Sequence[st
 
 
 M = TypeVar("M", bound=ModelResult)
+R = TypeVar("R")
 Cell = str | float | bool | None
 Row = dict[str, Cell]
 Table = list[Row]
@@ -372,16 +373,27 @@ def in_short_names(results: Results) -> tuple[Results, dict[str, str]]:
     names = _short(results.models)
     if not names or results.variants is not None:
         return results, {}
-    short = shorter(results.models)
+    return renamed(results, names), names
 
-    def said(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {short(key): said(one) for key, one in value.items()}
-        if isinstance(value, list):
-            return [said(one) for one in value]
-        return short(value) if isinstance(value, str) else value
 
-    return decode(Results, said(encode(results))), names
+def renamed(record: R, names: Mapping[str, str]) -> R:
+    """Return a record in which each key of `names` is replaced by its value, in every text."""
+    short = in_names(names)
+
+    def shown(value: Any) -> Any:
+        if isinstance(value, str) and not isinstance(value, Enum):
+            return short(value)
+        if isinstance(value, Mapping):
+            return {short(key): shown(one) for key, one in value.items()}
+        if isinstance(value, tuple | list):
+            found = [shown(one) for one in value]
+            return found if isinstance(value, list) else tuple(found)
+        if not is_dataclass(value) or isinstance(value, type):
+            return value
+        return replace(value, **{one.name: shown(getattr(value, one.name)) for one in fields(value) if one.init})
+
+    found: R = shown(record)
+    return found
 
 
 def shorter(models: Iterable[str]) -> Callable[[str], str]:

@@ -1,7 +1,7 @@
 """Numbers and names formatted for people."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -121,6 +121,23 @@ def plain_number(value: float | int | None) -> str:
     '22,179'
     """
     return NONE if value is None else f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
+
+
+def aligned(rows: Sequence[Sequence[str]], *, right: Container[int] | None = None) -> list[str]:
+    """Return rows of cells as lines, each column as wide as its widest cell; all but the first are right-aligned.
+
+    >>> aligned([["model", "n"], ["a", "10"]])
+    ['model   n', 'a      10']
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    ends = range(1, len(widths)) if right is None else right
+    return [
+        "  ".join(
+            cell.rjust(width) if place in ends else cell.ljust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
 
 
 def counted(n: float | int | None, noun: str) -> str:

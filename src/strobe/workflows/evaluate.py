@@ -179,7 +179,9 @@ def evaluate(
     report, reason = None, None
     if with_report:
         try:
-            report = report_run(run, ReportOptions(show=show, change=change), progress, opened=opened)
+            report = report_run(
+                run, ReportOptions(show=show, change=change), progress, opened=opened, results=scored.results
+            )
         except StrobeError as error:
             reason = str(error)
             (run / "report.html").unlink(missing_ok=True)  # an earlier report could be mistaken for the current one

@@ -43,19 +43,21 @@ def report_run(
     progress: Progress | None = None,
     *,
     opened: Opened | None = None,
+    results: Results | None = None,
 ) -> Path:
     """Write report.html, figures/ and tables/ for a scored run folder and return the path of the page.
 
-    `opened` is the dataset if it was just scored. Its tables are then already written.
+    `opened` and `results` are the dataset and its results if it was just scored. Its tables are then already written.
     """
     Run(run).about()  # raises an error if there is no run, before a folder is made for the lock
     with writing(run):
-        return _write(Run(run), request or ReportOptions(), progress or Silent(), opened)
+        return _write(Run(run), request or ReportOptions(), progress or Silent(), opened, results)
 
 
-def _write(place: Run, request: ReportOptions, progress: Progress, opened: Opened | None) -> Path:
-    run, about = place.path, place.about()
-    results = place.results()
+def _write(
+    place: Run, request: ReportOptions, progress: Progress, opened: Opened | None, results: Results | None
+) -> Path:
+    run, about, results = place.path, place.about(), results or place.results()
     for name in sorted(results.study_names - set(STUDIES)):
         progress.note(f"the run has results of the study {printable(name)}, which is not installed; they are left out")
     _check_show(run, results, request.show)

@@ -9,7 +9,7 @@ from strobe.analyses.results import Results
 from strobe.analyses.scoring import Collector, ScorableModel, Scoring
 from strobe.annexes.remote.records import OutsideAnswer, RemoteScore
 from strobe.core.answers import Answers, ClassAnswers
-from strobe.core.codec import decode, encode
+from strobe.core.codec import decode
 from strobe.core.errors import printable
 from strobe.report.study import Chapter, PageInput, Study
 from strobe.report.tables import as_row
@@ -125,7 +125,7 @@ class RemoteScores(Collector):
         """Return the results with these models, if there are any."""
         if not self._models:
             return results
-        return replace(results, studies={**(results.studies or {}), "remote": encode(self._models)})
+        return replace(results, studies={**(results.studies or {}), "remote": self._models})
 
 
 REMOTE = RemoteModels()

@@ -7,7 +7,7 @@ from strobe.analyses.model_results import ModelResult
 from strobe.analyses.results import Results
 from strobe.analyses.scoring import Collector, ScorableModel, Scoring
 from strobe.core.answers import Answers, ClassAnswers, State
-from strobe.core.codec import decode, encode
+from strobe.core.codec import decode
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate
 from strobe.report.study import Chapter, PageInput, Study
@@ -121,7 +121,7 @@ class BackboneScores(Collector):
     def into(self, results: Results) -> Results:
         """Return the results with the backbones that a classifier and a detector share."""
         shared = shared_backbones(self._rows, self._images, results.people, interval=self._interval)
-        return replace(results, studies={**(results.studies or {}), NAME: encode(shared)}) if shared else results
+        return replace(results, studies={**(results.studies or {}), NAME: shared}) if shared else results
 
 
 BACKBONES = Backbones()

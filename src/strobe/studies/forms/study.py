@@ -11,7 +11,6 @@ from strobe.analyses.plan import Plan
 from strobe.analyses.results import Results
 from strobe.analyses.scoring import Collector, ScorableModel, Scoring
 from strobe.core.answers import Answers
-from strobe.core.codec import encode
 from strobe.core.errors import StrobeError, printable
 from strobe.report.study import Chapter, PageInput, SectionFigures, Study
 from strobe.report.view import Lines, View
@@ -92,7 +91,7 @@ class FormScores(Collector):
         plan = Plan(self._scoring.merged, self._scoring.options)
         scored = [forms_of(plan, family, models) for family in self._scoring.families]
         records = [one for one in scored if one is not None]
-        return replace(results, studies={**(results.studies or {}), NAME: encode(records)}) if records else results
+        return replace(results, studies={**(results.studies or {}), NAME: records}) if records else results
 
 
 def _pictures(page: PageInput) -> list[dict[str, Any]]:

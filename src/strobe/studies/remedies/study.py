@@ -9,7 +9,6 @@ from strobe.analyses.model_results import ModelResult
 from strobe.analyses.results import Results
 from strobe.analyses.scoring import Collector, ScorableModel, Scoring
 from strobe.core.answers import Answers, ClassAnswers, State
-from strobe.core.codec import encode
 from strobe.core.estimate import Missing
 from strobe.report.charts_lines import Panel, panel_rows, small_multiples
 from strobe.report.drawing import Answer, FigureContent, question
@@ -134,7 +133,7 @@ class RemedyScores(Collector):
                 measured, rows = self._own[of]
                 rows[:] = [*(one for one in rows if one.remedy != text), measured.score(answers, text, passes)]
         found = {name: with_front(rows) for name, (_, rows) in self._own.items() if len(rows) > 1}
-        return replace(results, studies={**(results.studies or {}), NAME: encode(found)}) if found else results
+        return replace(results, studies={**(results.studies or {}), NAME: found}) if found else results
 
 
 REMEDIES = Remedies()

@@ -24,16 +24,19 @@ def _detectors(view: View, rows: Callable[[LinkScore], Iterable[Row]]) -> Table:
     return [{"model": name, **row} for name, model in detectors.items() for row in rows(model)]
 
 
+def _measures(model: FlickerScore | LinkScore) -> Row:
+    """Return the declared measures of a model, with their intervals."""
+    return {key: cell for name, found in (model.measures or {}).items() for key, cell in spread(name, found).items()}
+
+
 def _figures(model: LinkScore) -> Row:
     """Return the measures of a detector, then the counts that have no measure."""
-    row: Row = {}
-    for name, found in model.measures.items():
-        row |= spread(name, found)
+    row = _measures(model)
     return row | {f"n_{name}" if name in row else name: value for name, value in as_row(model).items()}
 
 
 TABLES: Mapping[str, Callable[[View], Table]] = {
-    "flicker": lambda view: _each(view, lambda model: [as_row(model)]),
+    "flicker": lambda view: _each(view, lambda model: [as_row(model) | _measures(model)]),
     "flicker_curve": lambda view: _each(view, lambda model: map(as_row, model.curve)),
     "flicker_time_curve": lambda view: _each(
         view, lambda m: map(as_row, () if isinstance(m.time_curve, Missing) else m.time_curve.points)
