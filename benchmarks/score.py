@@ -15,10 +15,10 @@ import tracemalloc
 import numpy as np
 
 from plain_score import PlainData, plain_score
+from strobe.analyses.classification import Prepared, score
 from strobe.analyses.plan import ScoreOptions
+from strobe.analyses.slices import OffsetPool
 from strobe.core.estimate import Missing
-from strobe.studies.temporal.score import Prepared, score
-from strobe.studies.temporal.score_slices import OffsetPool
 from vid_shaped import dataset_of, predictions_of, random_scores, vid_world
 
 TARGET = 100.0

@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from strobe.analyses.classification import score
 from strobe.analyses.early import EarlyStopRounds, Failures, saved
 from strobe.analyses.plan import Plan, ScoreOptions
 from strobe.core.answers import ClassAnswers, State
 from strobe.store.opening import Opened
 from strobe.store.run_folder import Run
-from strobe.studies.temporal.score import score
 
 QUICK = ScoreOptions(bootstrap=False)
 

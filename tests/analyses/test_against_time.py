@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strobe.analyses.plan import Plan, ScoreOptions
-from strobe.studies.temporal.score_time import _round_step, millisecond_levels, time_plan
+from strobe.analyses.times import _round_step, millisecond_levels, time_plan
 from vid_shaped import PlainFrame, PlainSet, World, dataset_of
 
 

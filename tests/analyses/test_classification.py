@@ -13,16 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plain_score import PlainData, plain_score
+from strobe.analyses.classification import Prepared, score
 from strobe.analyses.comparison import compare
 from strobe.analyses.model_results import ClassificationScore
 from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.results import Results, dataset_facts, results_schema
+from strobe.analyses.slices import OffsetPool
 from strobe.core.answers import ClassAnswers
 from strobe.core.codec import decode, encode
 from strobe.core.errors import InvalidValue, StrobeError
 from strobe.core.estimate import Estimate, Missing
-from strobe.studies.temporal.score import Prepared, score
-from strobe.studies.temporal.score_slices import OffsetPool
 from strobe.studies.temporal.score_trend import fit
 from vid_shaped import PlainFrame, PlainSet, World, dataset_of, predictions_of, random_scores, vid_world
 

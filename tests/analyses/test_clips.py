@@ -30,12 +30,12 @@ from strobe.analyses.clips import (
 )
 from strobe.analyses.measures import column_of, measures_of
 from strobe.analyses.plan import ScoreOptions
+from strobe.analyses.video_measures import VideoAnswers
+from strobe.analyses.video_plan import FlickerPlan
 from strobe.core.answers import ClassAnswers
 from strobe.core.estimate import Missing
 from strobe.metrics.columns import Column, Measured, mean, rate, share
 from strobe.metrics.flicker import spots
-from strobe.studies.unlabelled.measures import VideoAnswers
-from strobe.studies.unlabelled.plan import FlickerPlan
 from strobe.studies.unlabelled.records import FlickerOptions
 from strobe.studies.unlabelled.score import flicker_score
 from vid_shaped import PlainFrame, PlainSet, World, dataset_of

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from strobe.analyses.classification import score
 from strobe.analyses.comparison import Comparison, change, columns_of, compare, named, names_each
 from strobe.analyses.gate import opponent
 from strobe.analyses.model_results import CLASSIFICATION, ClassificationScore
@@ -16,7 +17,6 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue
 from strobe.metrics.paired import holm, mcnemar, paired_difference
 from strobe.metrics.power import PairSpread, pair_spread
-from strobe.studies.temporal.score import score
 from vid_shaped import PlainFrame, PlainSet, World, dataset_of, predictions_of, random_scores, vid_world
 
 QUICK = ScoreOptions(bootstrap=False, control_seeds=1, windows=(), alphas=())

@@ -7,14 +7,14 @@ import pytest
 from scipy import stats
 
 from strobe.analyses.comparison import change, compare
+from strobe.analyses.detection import has_boxes, score
+from strobe.analyses.detection_parts import Curves, class_figures, map_figures
 from strobe.analyses.scoring import box_sets, set_facts
 from strobe.core.answers import BoxAnswers
 from strobe.core.dataset import Dataset
 from strobe.metrics.detection.jackknife import NO_SPREAD, ap_of_class, drop_between
 from strobe.metrics.intervals import nothing
 from strobe.studies.detection.records import DetectionOptions
-from strobe.studies.detection.score import has_boxes, score
-from strobe.studies.detection.score_parts import Curves, class_figures, map_figures
 
 OPTIONS = DetectionOptions(bootstrap=False)
 AREAS = DetectionOptions(bootstrap=False, interpolation="voc-all-points")

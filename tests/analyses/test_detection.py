@@ -6,12 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from strobe.analyses.detection import score
 from strobe.core.answers import State
 from strobe.core.codec import encode
 from strobe.core.errors import StrobeError
 from strobe.metrics.detection.match import COCO_IOUS
 from strobe.studies.detection.records import DetectionOptions
-from strobe.studies.detection.score import score
 
 # With k = 2 and five frames a video, frame 5·v + 2 is the anchor of video v.
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from strobe.analyses.classification import score
 from strobe.analyses.comparison import compare
 from strobe.analyses.early import STOPPED, EarlyStopRounds, Failures, is_stopped, open_sets, saved, settled_sets
 from strobe.analyses.model_results import ClassificationScore
@@ -20,7 +21,6 @@ from strobe.core.answers import ClassAnswers, State
 from strobe.core.codec import decode, encode
 from strobe.core.dataset import Dataset
 from strobe.core.tables import Labels
-from strobe.studies.temporal.score import score
 from vid_shaped import PlainFrame, PlainSet, World, dataset_of, predictions_of, random_scores, vid_world
 
 QUICK = ScoreOptions(bootstrap=False, control_seeds=5)

@@ -9,16 +9,16 @@ import pytest
 
 import strobe.core.digests as digests_module
 from growth import WIDTH, made
+from strobe.analyses.classification import Prepared, score
 from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.scoring import class_sets, set_facts
+from strobe.analyses.slices import OffsetPool
 from strobe.core.answers import ClassAnswers
 from strobe.core.arrays import blocks
 from strobe.core.codec import encode
 from strobe.core.dataset import Dataset
 from strobe.core.tables import texts
 from strobe.store import dataset_folder as folder
-from strobe.studies.temporal.score import Prepared, score
-from strobe.studies.temporal.score_slices import OffsetPool
 
 SETS = 120
 QUICK = ScoreOptions(replicates=50, control_seeds=2)

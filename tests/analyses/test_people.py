@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from strobe.analyses.naming import NamingTable
 from strobe.analyses.plan import ScoreOptions
+from strobe.analyses.preserved import preserved_sets
 from strobe.analyses.results import Results, dataset_facts
 from strobe.core.answers import ClassAnswers
 from strobe.core.builder import DatasetBuilder
@@ -26,7 +27,6 @@ from strobe.core.variants import Target, Variant
 from strobe.store.bring_media import ImportOptions
 from strobe.studies.people.records import PeopleResults
 from strobe.studies.people.score import BesidePeople, people_results
-from strobe.studies.people.score_preserved import preserved_sets
 from strobe.workflows.import_dataset import import_dataset
 
 EDGE = Path(__file__).parents[3] / "shared" / "reference" / "human-edge"

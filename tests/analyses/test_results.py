@@ -7,17 +7,17 @@ import jsonschema
 import numpy as np
 import pytest
 
+from strobe.analyses.classification import Prepared, score
 from strobe.analyses.comparison import compare
 from strobe.analyses.model_results import ClassificationResult
 from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.results import Results, Settings, dataset_facts, results_schema
+from strobe.analyses.slices import OffsetPool
 from strobe.core.answers import ClassAnswers
 from strobe.core.codec import decode, encode
 from strobe.core.errors import InvalidValue
 from strobe.core.tasks import Task
 from strobe.studies.review.score import ReviewStages, impact
-from strobe.studies.temporal.score import Prepared, score
-from strobe.studies.temporal.score_slices import OffsetPool
 from strobe.studies.temporal.score_trend import fit
 from vid_shaped import dataset_of, predictions_of, random_scores, vid_world
 

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from strobe.analyses.classification import score
 from strobe.core.answers import ClassAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue
 from strobe.core.tables import Labels
 from strobe.studies.review.score import ReviewStages, impact
-from strobe.studies.temporal.score import score
 from vid_shaped import dataset_of, predictions_of, random_scores, vid_world
 
 

@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from strobe.analyses.classification import score
 from strobe.analyses.comparison import MOST_NAMED, change, compare
 from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.scoring import class_sets, set_facts
 from strobe.core.answers import ClassAnswers
 from strobe.core.dataset import Dataset
-from strobe.studies.temporal.score import score
 from vid_shaped import dataset_of, random_scores, vid_world
 
 QUICK = ScoreOptions(bootstrap=False, control_seeds=1, windows=(), alphas=())

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from strobe.analyses.classification import score
 from strobe.analyses.plan import Plan, ScoreOptions
+from strobe.analyses.slices import SlicePlan
 from strobe.core.answers import ClassAnswers
-from strobe.studies.temporal.score import score
-from strobe.studies.temporal.score_slices import SlicePlan
 from vid_shaped import PlainFrame, PlainSet, World, dataset_of, predictions_of, random_scores, vid_world
 
 QUICK = ScoreOptions(bootstrap=False, control_seeds=100, windows=(), alphas=())
@@ -136,7 +136,7 @@ def test_where_there_are_too_many_rows_to_draw_deletions_are_worked_out(monkeypa
         frame.pict = "IPPB"[int(rng.integers(4))]
     dataset, predictions = dataset_of(world), predictions_of("m", random_scores(rng, world, 0.9))
     drawn = score(dataset, predictions, options=replace(QUICK, control_seeds=400)).frame_types
-    monkeypatch.setattr("strobe.studies.temporal.score_slices.MOST_ROWS", 0)
+    monkeypatch.setattr("strobe.analyses.slices.MOST_ROWS", 0)
     found = score(dataset, predictions, options=QUICK).frame_types
     assert len(found) == len(drawn) == 4
     for one, other in zip(found[1:], drawn[1:], strict=True):
@@ -162,7 +162,7 @@ def test_random_deletions_take_the_first_members_of_a_random_order(ties: bool, m
         def random(self, n: int) -> np.ndarray:
             return np.floor(self._rng.random(n) * (4 if ties else 2**53)) / (4 if ties else 2**53)
 
-    monkeypatch.setattr("strobe.studies.temporal.score_slices.np.random.Generator", Coarse)
+    monkeypatch.setattr("strobe.analyses.slices.np.random.Generator", Coarse)
     (found,) = SlicePlan(plan)._controls([per_set])
     bits = np.unpackbits(found.astype("<u8").view(np.uint8), axis=1, bitorder="little")
     assert not bits[:, 70:].any()

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from strobe.analyses.classification import score
 from strobe.analyses.plan import ScoreOptions
 from strobe.core.answers import ClassAnswers
 from strobe.core.builder import DatasetBuilder, frame_list_digest
@@ -12,7 +13,6 @@ from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.derivation import reviewed
 from strobe.core.labels import LabelSpace
 from strobe.core.records import Verdict
-from strobe.studies.temporal.score import score
 from vid_shaped import dataset_of, predictions_of, random_scores, vid_world
 
 
@@ -129,7 +129,7 @@ def test_blocks_of_sets_and_strips_change_nothing(labels_only: bool, monkeypatch
     assert (whole[0].method, whole[0].incomplete, whole[0].delay_frames) == ("none", 0.0, 0)
     for name, size in (("_CELLS", 1), ("_CELLS", 20), ("_VALUES", 1)):
         with monkeypatch.context() as patched:
-            patched.setattr(f"strobe.studies.temporal.score_time.{name}", size)
+            patched.setattr(f"strobe.analyses.times.{name}", size)
             assert score(dataset, answers, options=options).smoothing == whole
 
 

@@ -8,6 +8,7 @@ import made_background as made
 import numpy as np
 import pytest
 
+from strobe.analyses.classification import Prepared, all_classes, score
 from strobe.analyses.plan import ScoreOptions
 from strobe.core.answers import ClassAnswers, State
 from strobe.core.errors import InvalidValue, StrobeError
@@ -15,7 +16,6 @@ from strobe.core.labels import LabelSpace
 from strobe.core.variants import Variants
 from strobe.metrics.intervals import proportion
 from strobe.studies.temporal.records import TimeCurve
-from strobe.studies.temporal.score import Prepared, all_classes, score
 from vid_shaped import PlainFrame, PlainSet, World, dataset_of, predictions_of, random_scores, vid_world
 
 QUICK = ScoreOptions(bootstrap=False, control_seeds=1, windows=(), alphas=())

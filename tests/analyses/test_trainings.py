@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from strobe.analyses.classification import score
 from strobe.analyses.model_results import ClassificationScore
 from strobe.analyses.plan import ScoreOptions
 from strobe.core.answers import ClassAnswers
 from strobe.core.dataset import Dataset
-from strobe.studies.temporal.score import score
 from strobe.studies.trainings.score import trainings
 from vid_shaped import dataset_of, random_scores, vid_world
 

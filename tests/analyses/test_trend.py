@@ -3,12 +3,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from strobe.analyses.classification import score
 from strobe.analyses.model_results import ClassificationScore
 from strobe.analyses.plan import ScoreOptions
 from strobe.core.codec import encode
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue
-from strobe.studies.temporal.score import score
 from strobe.studies.temporal.score_trend import fit
 from vid_shaped import dataset_of, predictions_of, random_scores, vid_world
 

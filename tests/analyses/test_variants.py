@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import plain_variants as plain
+from strobe.analyses.classification import score
 from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.variants_view import overall
 from strobe.core.answers import ClassAnswers
@@ -17,7 +18,6 @@ from strobe.core.dataset import DatasetInfo
 from strobe.core.estimate import Estimate
 from strobe.metrics.intervals import proportion
 from strobe.store import dataset_folder as folder
-from strobe.studies.temporal.score import score
 from strobe.studies.variants.score import VariantPlan
 from strobe.studies.variants.score_contrasts import contrasts
 

@@ -9,6 +9,8 @@ import pytest
 
 import plain_variants as plain
 import strobe
+from strobe.analyses.classification import score
+from strobe.analyses.detection import score as score_boxes
 from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.results import Results, results_schema
 from strobe.analyses.variants_view import WORST, overall
@@ -21,8 +23,6 @@ from strobe.core.errors import InvalidValue
 from strobe.core.records import Verdict
 from strobe.core.tables import texts
 from strobe.studies.detection.records import DetectionOptions
-from strobe.studies.detection.score import score as score_boxes
-from strobe.studies.temporal.score import score
 from strobe.studies.variants.score import VariantPlan
 
 

@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
+from strobe.analyses.classification import Prepared, score
 from strobe.analyses.comparison import compare
+from strobe.analyses.detection import score as detection_score
 from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.results import Results, dataset_facts
+from strobe.analyses.slices import OffsetPool
 from strobe.core.answers import BoxAnswers, ClassAnswers
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.labels import LabelSpace
 from strobe.core.records import Detections
 from strobe.core.tables import Boxes, Frames, Labels, Sets, Videos, texts
 from strobe.studies.detection.records import DetectionOptions
-from strobe.studies.detection.score import score as detection_score
-from strobe.studies.temporal.score import Prepared, score
-from strobe.studies.temporal.score_slices import OffsetPool
 from strobe.studies.temporal.score_trend import fit
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -20,13 +20,13 @@ import strobe
 from strobe.analyses.results import Results
 from strobe.core.codec import decode
 from strobe.core.estimate import Estimate
+from strobe.report.figures_trend import _trend_sentence
 from strobe.report.headline import headline_lines
 from strobe.report.view import View
 from strobe.report.wording import both_ends, extreme
 from strobe.studies.generator.words import granular, ratio_text
 from strobe.studies.noise.figures import _sentence as noise_sentence
 from strobe.studies.stills.words import still_lead
-from strobe.studies.temporal.figures_trend import _trend_sentence
 
 SOURCE = Path(strobe.__file__).parent
 TEXTS = sorted([*(SOURCE / "report").glob("*.py"), *(SOURCE / "studies").rglob("*.py")])
@@ -103,7 +103,7 @@ SAME_ROWS = {
     "studies/background/score.py: _isolated": "gaps of one array, by image",
     "studies/background/score.py: _relative": "images right when whole, on both rungs",
     "studies/people/score.py: _beside": "the images that people and the model answered",
-    "studies/people/score_preserved.py: _lost": "images whose original and change were both named",
+    "analyses/preserved.py: _lost": "images whose original and change were both named",
     "metrics/columns.py: difference": "the rows that both models measured",
 }
 

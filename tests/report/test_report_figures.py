@@ -14,7 +14,7 @@ from strobe.analyses.published import references_for
 from strobe.core.answers import ClassAnswers
 from strobe.core.tables import Hints
 from strobe.core.tasks import Task
-from strobe.report import figures_classes
+from strobe.report import figures_classes, figures_trend
 from strobe.report.study import tables
 from strobe.report.style import SERIES, draw
 from strobe.report.view import MOST_SHOWN, View
@@ -23,7 +23,7 @@ from strobe.studies.review import figures as figures_review
 from strobe.studies.review.score import ReviewStages, impact
 from strobe.studies.temporal import figures as figures_accuracy
 from strobe.studies.temporal import figures as figures_smoothing
-from strobe.studies.temporal import figures_slices, figures_trend
+from strobe.studies.temporal import figures_slices
 from strobe.studies.temporal.records import Control, OffsetError, TypeSlice
 
 

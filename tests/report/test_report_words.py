@@ -21,13 +21,14 @@ from strobe.core.codec import decode
 from strobe.core.estimate import Missing
 from strobe.core.tables import texts
 from strobe.core.tasks import Task
+from strobe.report import figures_trend
 from strobe.report.headline import headline, print_headline
 from strobe.report.page import PageOptions, write_report
 from strobe.report.story import compared, comparisons, lead
 from strobe.report.view import MOST_SHOWN, sources
 from strobe.studies.temporal import figures as figures_accuracy
 from strobe.studies.temporal import figures as figures_smoothing
-from strobe.studies.temporal import figures_slices, figures_trend
+from strobe.studies.temporal import figures_slices
 from strobe.studies.temporal.figures_slices import bin_names, measure_of
 from strobe.studies.temporal.records import CurvePoint, HintBin, OffsetError, RateSlice, TimeCurve, TimePoint, TypeSlice
 

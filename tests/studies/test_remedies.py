@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from strobe.analyses.classification import score
 from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.remedied import Stretches
 from strobe.core.answers import Answers, BoxAnswers, ClassAnswers, State
@@ -18,7 +19,6 @@ from strobe.core.tables import CUTS_BETWEEN_SETS
 from strobe.metrics.remedies import Remedy
 from strobe.studies.remedies.records import NONE, RemedyScore
 from strobe.studies.remedies.score import DEFAULT, Measured, Truth, default_answers, recommended, with_front
-from strobe.studies.temporal.score import score
 
 QUICK = ScoreOptions(bootstrap=False)
 K = 10

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
+from strobe.analyses.classification import score
 from strobe.analyses.plan import ScoreOptions
+from strobe.analyses.video_plan import FlickerPlan, without_cuts
 from strobe.core.answers import ClassAnswers
 from strobe.core.estimate import Missing
 from strobe.core.tables import Hints
-from strobe.studies.temporal.score import score
-from strobe.studies.unlabelled.plan import FlickerPlan, without_cuts
 from strobe.studies.unlabelled.records import FlickerOptions
 from strobe.studies.unlabelled.score import flicker_score
 from vid_shaped import PlainFrame, PlainSet, World, dataset_of

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 import strobe
+from strobe.analyses import video_measures as measures
 from strobe.analyses.clips import ClipComparison, Scope
 from strobe.analyses.gate import measures_by_name
 from strobe.analyses.measures import measure, measures_of
+from strobe.analyses.video_measures import VideoAnswers
 from strobe.core.answers import ClassAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError
@@ -21,8 +23,6 @@ from strobe.core.ports import Silent
 from strobe.core.tables import Labels
 from strobe.metrics.columns import Column, share
 from strobe.store.run_folder import Run
-from strobe.studies.unlabelled import measures
-from strobe.studies.unlabelled.measures import VideoAnswers
 from strobe.workflows.score import ScoreRunOptions, score_dataset
 
 Called = Callable[..., tuple[int, str, str]]

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import strobe
+from strobe.analyses.classification import Prepared, score
 from strobe.analyses.comparison import columns_of
 from strobe.analyses.gate import extremes, opponent
 from strobe.analyses.model_results import CLASSIFICATION
@@ -17,7 +18,6 @@ from strobe.analyses.plan import ScoreOptions
 from strobe.core.answers import ClassAnswers, State
 from strobe.core.dataset import Dataset
 from strobe.metrics.intervals import proportion
-from strobe.studies.temporal.score import Prepared, score
 
 Called = Callable[..., str]
 MISSING = "--allow-missing"

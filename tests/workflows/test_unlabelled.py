@@ -129,8 +129,8 @@ def test_no_label_at_all_gives_no_accuracy(six: Dataset, tmp_path: Path, called:
 
 
 def test_the_scores_themselves_take_labelled_sets_alone(six: Dataset) -> None:
+    from strobe.analyses.classification import Prepared
     from strobe.analyses.plan import ScoreOptions
-    from strobe.studies.temporal.score import Prepared
 
     with pytest.raises(InvalidValue, match="a label on every scored set"):
         Prepared(without_labels(six, [5]), ScoreOptions())

@@ -1,7 +1,7 @@
 """A measure is one declaration: its name, its meaning, and the column that it is computed from.
 
 From the declaration follow its figure with an interval, results.json, the CSV files, the tables of the page and the
-viewer, and its comparison, gate and history. `MEASURES` lists the families; docs/architecture.md shows how to add one.
+viewer, and its comparison, gate and history. `MEASURES` lists the families; CONTRIBUTING.md shows how to add one.
 """
 
 from collections.abc import Callable, Mapping
@@ -132,9 +132,9 @@ MEASURES: Registry[tuple[Measure[Any], ...]] = Registry(
     tuple,
     "list of measures",
     {
-        "unlabelled": "strobe.studies.unlabelled.measures:MEASURES",
+        "unlabelled": "strobe.analyses.video_measures:MEASURES",
         "forms": "strobe.studies.forms.measures:MEASURES",
-        "boxes": "strobe.studies.unlabelled.measures_boxes:MEASURES",
+        "boxes": "strobe.analyses.box_measures:MEASURES",
     },
 )
 """Lists of measures, in the order of the tables."""

@@ -123,6 +123,16 @@ def plain_number(value: float | int | None) -> str:
     return NONE if value is None else f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
 
 
+DETECTION_TERMS = [
+    ("AP", "Average precision of one class, with boxes sorted by confidence. It is 100 % if no object is missed and no "
+           "false box is more confident than a right one. The AP of a frame treats all its boxes as one list."),
+    ("mAP", "The mean of AP over classes, with the boxes of all frames together."),
+    ("overlap (IoU)", "The area that two boxes share, divided by the area they cover together. A box is right if it "
+                      "has the class of an object and enough overlap with it. Each object matches only one box."),
+    ("true, false box", "A true box is right. A false box matches no object."),
+]  # fmt: skip
+
+
 def aligned(rows: Sequence[Sequence[str]], *, right: Container[int] | None = None) -> list[str]:
     """Return rows of cells as lines, each column as wide as its widest cell; all but the first are right-aligned.
 

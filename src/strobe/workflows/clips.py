@@ -21,6 +21,8 @@ from strobe.analyses.clips import (
 from strobe.analyses.measures import Measure, column_of, measures_of
 from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.variants_view import overall
+from strobe.analyses.video_measures import VideoAnswers
+from strobe.analyses.video_plan import FlickerPlan, cut_frames, no_flicker, without_cuts
 from strobe.core.answers import Answers, ClassAnswers
 from strobe.core.arrays import Bools, Floats, Ints
 from strobe.core.dataset import Dataset
@@ -30,8 +32,6 @@ from strobe.core.tasks import Task
 from strobe.metrics.flicker import spots
 from strobe.store.opening import Opened
 from strobe.store.run_folder import Run, StoredModel
-from strobe.studies.unlabelled.measures import VideoAnswers
-from strobe.studies.unlabelled.plan import FlickerPlan, cut_frames, no_flicker, without_cuts
 from strobe.studies.unlabelled.records import FlickerOptions
 
 MOST_PAIRS = 10

@@ -7,13 +7,17 @@ from pathlib import Path
 
 from strobe.analyses.answer_patterns import answer_lines, with_twins
 from strobe.analyses.ceilings import Ceilings
+from strobe.analyses.classification import Prepared, score
 from strobe.analyses.clips import ClipComparison, Scope
 from strobe.analyses.comparison import Comparison, compare
+from strobe.analyses.detection import has_boxes
+from strobe.analyses.detection import score as score_boxes
 from strobe.analyses.label_sample import is_planned
 from strobe.analyses.model_results import ClassificationScore, DetectionScore
 from strobe.analyses.plan import Plan, ScoreOptions
 from strobe.analyses.results import Cohort
 from strobe.analyses.variants_view import overall
+from strobe.analyses.video_plan import no_flicker, without_cuts
 from strobe.core.answers import BoxAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable, spelled
@@ -28,10 +32,6 @@ from strobe.report.wording import counted
 from strobe.store.opening import Opened
 from strobe.store.run_folder import Run, StoredModel, Subset
 from strobe.studies.detection.records import DetectionOptions
-from strobe.studies.detection.score import has_boxes
-from strobe.studies.detection.score import score as score_boxes
-from strobe.studies.temporal.score import Prepared, score
-from strobe.studies.unlabelled.plan import no_flicker, without_cuts
 from strobe.workflows.clips import clips_of, compare_on_clips
 
 

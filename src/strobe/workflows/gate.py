@@ -15,6 +15,7 @@ from strobe.analyses.model_results import CLASSIFICATION, DETECTION, NOISE, Clas
 from strobe.analyses.plan import NOT_VIDEO, Plan, ScoreOptions
 from strobe.analyses.results import Cohort
 from strobe.analyses.variants_view import overall
+from strobe.analyses.video_plan import FlickerPlan, no_flicker
 from strobe.core.answers import ClassAnswers
 from strobe.core.codec import encode
 from strobe.core.dataset import Dataset
@@ -36,7 +37,6 @@ from strobe.report.wording import counted
 from strobe.store.opening import Opened
 from strobe.store.run_folder import Run, StoredModel
 from strobe.studies.noise.score import noise_score, repeated_answers
-from strobe.studies.unlabelled.plan import FlickerPlan, no_flicker
 from strobe.studies.unlabelled.records import FlickerOptions
 from strobe.studies.variants.records import Contrast
 from strobe.studies.variants.score_contrasts import own_contrasts

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from strobe.analyses.detection import has_boxes
 from strobe.analyses.forms import form_families
 from strobe.analyses.model_results import ModelResult
 from strobe.analyses.plan import ScoreOptions
@@ -34,7 +35,6 @@ from strobe.store.brought import brought_files
 from strobe.store.opening import Opened
 from strobe.store.run_folder import Incomplete, Run, StoredModel, Subset
 from strobe.studies.detection.records import DetectionOptions
-from strobe.studies.detection.score import has_boxes
 from strobe.studies.unlabelled.records import SURE, FlickerOptions
 
 Types = dict[str, tuple[str | None, bool]]

@@ -304,10 +304,10 @@ class _ClassifierTraining(TrainingJob):
 
     def _scored(self, part: Dataset, answers: ClassAnswers) -> tuple[dict[str, Estimate], tuple[str, ...]]:
         """Return the figures of the answers on the held-out sets by name, and notes on them."""
+        from strobe.analyses.classification import score
         from strobe.analyses.plan import Plan, ScoreOptions
         from strobe.analyses.variants_view import overall
         from strobe.metrics.flicker import first_change
-        from strobe.studies.temporal.score import score
 
         estimates: dict[str, Estimate] = {}
         notes: tuple[str, ...] = ()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.analyses.detection import score
 from strobe.analyses.model_results import DetectionScore
 from strobe.core.answers import BoxAnswers
 from strobe.core.arrays import Ints
@@ -23,7 +24,6 @@ from strobe.core.records import Box, Detections
 from strobe.core.tables import Boxes
 from strobe.models.options import LoadOptions
 from strobe.studies.detection.records import DetectionOptions
-from strobe.studies.detection.score import score
 from strobe.synthetic.classes import KINDS, LABEL_SPACE
 from strobe.synthetic.sets import SyntheticOptions, boxes_seen, synthetic_dataset
 from strobe.synthetic.world import Clip, World, WorldOptions

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.analyses.video_plan import without_cuts
 from strobe.core.arrays import Bools, Ints
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
@@ -21,7 +22,6 @@ from strobe.models.options import LoadOptions, torch_setup
 from strobe.models.plan import ImagePlan
 from strobe.report.loggers import LogPlace, opened_logs
 from strobe.store.opening import Opened, frame_source
-from strobe.studies.unlabelled.plan import without_cuts
 from strobe.train.recipe import Recipe
 from strobe.workflows.options import TrainOptions
 from strobe.workflows.train_card import CARD, WEIGHTS

@@ -7,6 +7,7 @@ from functools import cached_property
 from strobe.analyses.answer_patterns import with_twins
 from strobe.analyses.ceilings import Ceilings
 from strobe.analyses.comparison import compare
+from strobe.analyses.detection import has_boxes, score
 from strobe.analyses.model_results import DetectionResult, DetectionScore, ModelResult, figures_of
 from strobe.analyses.published import detection_rows
 from strobe.analyses.results import Results
@@ -16,11 +17,11 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import printable
 from strobe.core.tasks import Task
 from strobe.report.figures_classes import detection_class
+from strobe.report.figures_detection import overview
 from strobe.report.study import SectionFigures, Study
 from strobe.report.tables import as_row, each, spread
 from strobe.report.view import Row, Table, View
-from strobe.studies.detection.figures import curve, errors, overview, temporal
-from strobe.studies.detection.score import has_boxes, score
+from strobe.studies.detection.figures import curve, errors, temporal
 from strobe.studies.detection.words import detection_lead
 
 

@@ -7,15 +7,6 @@ from strobe.core.errors import printable
 from strobe.report.view import View
 from strobe.report.wording import measured
 
-DETECTION_TERMS = [
-    ("AP", "Average precision of one class, with boxes sorted by confidence. It is 100 % if no object is missed and no "
-           "false box is more confident than a right one. The AP of a frame treats all its boxes as one list."),
-    ("mAP", "The mean of AP over classes, with the boxes of all frames together."),
-    ("overlap (IoU)", "The area that two boxes share, divided by the area they cover together. A box is right if it "
-                      "has the class of an object and enough overlap with it. Each object matches only one box."),
-    ("true, false box", "A true box is right. A false box matches no object."),
-]  # fmt: skip
-
 
 def detection_lead(view: View, scored: Mapping[str, DetectionResult]) -> tuple[str, str]:
     """Return mAP of the most robust detector on anchors and on the worst frames."""

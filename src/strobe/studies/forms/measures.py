@@ -11,12 +11,12 @@ import numpy as np
 
 from strobe.analyses.measures import Measure, column_of, measure, measures_of
 from strobe.analyses.plan import Plan
+from strobe.analyses.video_plan import answer_labels
 from strobe.core.answers import Answers, BoxAnswers, ClassAnswers
 from strobe.core.arrays import Bools, Ints
 from strobe.core.estimate import Missing
 from strobe.metrics.columns import Column, share
 from strobe.metrics.negative_flips import MOVED, Flips, ObjectChanges, flips, object_changes, set_flips
-from strobe.studies.unlabelled.plan import answer_labels
 
 _NO_CLASSES = "it is for classifiers"
 _NO_BOXES = "it is for detectors"

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from strobe.analyses.forms import FormFamily, differences
 from strobe.analyses.measures import figure, measures_of
 from strobe.analyses.plan import Plan
+from strobe.analyses.video_plan import answer_labels
 from strobe.core.answers import Answers, BoxAnswers, ClassAnswers, State
 from strobe.core.arrays import Ints, narrow
 from strobe.core.estimate import Estimate
@@ -17,7 +18,6 @@ from strobe.core.names import short_names
 from strobe.metrics.flicker import changed as changed_rows
 from strobe.studies.forms.measures import FormPair
 from strobe.studies.forms.records import ChangedFrame, FlipCounts, Forms, FormScore
-from strobe.studies.unlabelled.plan import answer_labels
 
 MOST_ROWS, MOST_FRAMES = 20, 8
 """The most classes, sets and frames that are stored for one form; all flips follow from the stored answers."""

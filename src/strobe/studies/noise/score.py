@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from strobe.analyses.plan import NOT_VIDEO, Plan
+from strobe.analyses.video_plan import answer_labels
 from strobe.core.answers import Answers
 from strobe.core.arrays import Bools, Floats, Ints
 from strobe.core.estimate import Estimate
@@ -14,7 +15,6 @@ from strobe.metrics.flicker import first_change
 from strobe.metrics.intervals import nothing, proportion
 from strobe.metrics.noise import beyond_noise, frame_noise, mean_of_sets, set_noise
 from strobe.studies.noise.records import NoiseScore
-from strobe.studies.unlabelled.plan import answer_labels
 
 NO_PAIR = "no set has two neighbouring frames"
 

@@ -9,6 +9,7 @@ from strobe.analyses.plan import Plan
 from strobe.analyses.results import Results
 from strobe.analyses.scoring import Collector, ScorableModel, Scoring
 from strobe.analyses.variants_view import overall
+from strobe.analyses.video_plan import no_flicker, without_cuts
 from strobe.core.answers import Answers
 from strobe.core.tasks import Task
 from strobe.report.study import Chapter, PageInput, SectionFigures, Study
@@ -18,7 +19,6 @@ from strobe.studies.noise.records import NoiseScore
 from strobe.studies.noise.score import noise_score, repeated_answers
 from strobe.studies.noise.tables import TABLES
 from strobe.studies.noise.words import TERMS, intro, noise_lines
-from strobe.studies.unlabelled.plan import no_flicker, without_cuts
 from strobe.studies.unlabelled.records import FlickerResults
 
 FIGURES = (figures.noise,)

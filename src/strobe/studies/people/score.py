@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from strobe.analyses.naming import MEMBER, NamingTable
 from strobe.analyses.plan import ScoreOptions
+from strobe.analyses.preserved import preservation
 from strobe.analyses.results import Results
 from strobe.core.answers import ClassAnswers
 from strobe.core.arrays import Bools, Ints
@@ -33,7 +34,6 @@ from strobe.studies.people.records import (
     SaidCounts,
     Times,
 )
-from strobe.studies.people.score_preserved import preservation
 
 
 class BesidePeople:

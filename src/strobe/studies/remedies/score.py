@@ -8,9 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from strobe.analyses.box_measures import class_changes, followed, outages
+from strobe.analyses.detection import has_boxes
+from strobe.analyses.detection import score as score_boxes
 from strobe.analyses.measures import column_of
 from strobe.analyses.plan import Plan, ScoreOptions
 from strobe.analyses.remedied import Stretches
+from strobe.analyses.video_plan import cut_frames
 from strobe.core.answers import Answers, BoxAnswers, ClassAnswers, State
 from strobe.core.arrays import Bools, Floats, Ints
 from strobe.core.dataset import Dataset
@@ -22,12 +26,7 @@ from strobe.metrics.pmk import first_wrong
 from strobe.metrics.remedies import Followed, Remedy, follow, on_front, stretches
 from strobe.metrics.remedies_boxes import in_place
 from strobe.studies.detection.records import DetectionOptions
-from strobe.studies.detection.score import has_boxes
-from strobe.studies.detection.score import score as score_boxes
 from strobe.studies.remedies.records import NONE, RemedyScore
-from strobe.studies.unlabelled.measures_boxes import class_changes, outages
-from strobe.studies.unlabelled.plan import cut_frames
-from strobe.studies.unlabelled.score_links import followed
 
 DEFAULT = tuple(
     map(

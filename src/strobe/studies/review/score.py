@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from strobe.analyses.classification import Prepared, score
 from strobe.analyses.model_results import ClassificationScore, Impact, Stage
 from strobe.analyses.plan import ScoreOptions
 from strobe.core.answers import ClassAnswers
@@ -12,7 +13,6 @@ from strobe.core.errors import expect
 from strobe.core.estimate import Estimate
 from strobe.metrics.bootstrap import DIFFERENCES, Bootstrap
 from strobe.metrics.intervals import nothing
-from strobe.studies.temporal.score import Prepared, score
 
 NAMES = {
     "A": "all candidates, labels before densification",

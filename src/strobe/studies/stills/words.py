@@ -8,8 +8,7 @@ from strobe.core.tasks import Task
 from strobe.report.headline import measures
 from strobe.report.story import interval_term
 from strobe.report.view import View
-from strobe.report.wording import extreme, measured, value_of
-from strobe.studies.detection.words import DETECTION_TERMS
+from strobe.report.wording import DETECTION_TERMS, extreme, measured, value_of
 
 
 def still_explanation(view: View) -> tuple[str, list[str]]:

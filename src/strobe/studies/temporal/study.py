@@ -6,10 +6,12 @@ from functools import cached_property
 
 from strobe.analyses.answer_patterns import with_twins
 from strobe.analyses.ceilings import Ceilings, classes_of
+from strobe.analyses.classification import Prepared, all_classes, score
 from strobe.analyses.comparison import compare
 from strobe.analyses.model_results import ClassificationResult, ClassificationScore, ModelResult, figures_of
 from strobe.analyses.results import Results, dataset_facts
 from strobe.analyses.scoring import Collector, ScorableModel, Scoring, SetFacts, class_sets, set_facts
+from strobe.analyses.slices import OffsetPool
 from strobe.core.answers import Answers, ClassAnswers
 from strobe.core.codec import encode
 from strobe.core.dataset import Dataset
@@ -19,6 +21,7 @@ from strobe.core.tasks import Task
 from strobe.core.variants import ANCHOR
 from strobe.report.drawing import FigureSpec
 from strobe.report.figures_classes import per_class
+from strobe.report.figures_trend import trend
 from strobe.report.study import SectionFigures, Study
 from strobe.report.tables import as_row, each, spread
 from strobe.report.view import Lines, Row, Table, View
@@ -26,10 +29,7 @@ from strobe.report.wording import called, with_interval
 from strobe.studies.temporal.change import before_after, before_after_curve, change_table
 from strobe.studies.temporal.figures import comparison, curve, first_failure, smoothing, time_curve
 from strobe.studies.temporal.figures_slices import by_fps, by_hint, frame_types, per_offset
-from strobe.studies.temporal.figures_trend import trend
 from strobe.studies.temporal.records import TypeSlice
-from strobe.studies.temporal.score import Prepared, all_classes, score
-from strobe.studies.temporal.score_slices import OffsetPool
 from strobe.studies.temporal.score_trend import fit
 from strobe.studies.temporal.words import off_the_line, set_terms, temporal_lead
 

@@ -8,8 +8,16 @@ from strobe.core.estimate import Missing
 from strobe.core.tasks import Task
 from strobe.report.headline import measures
 from strobe.report.view import View
-from strobe.report.wording import CAUSES, both_ends, counted, is_known, measured, plain_number, value_of
-from strobe.studies.detection.words import DETECTION_TERMS
+from strobe.report.wording import (
+    CAUSES,
+    DETECTION_TERMS,
+    both_ends,
+    counted,
+    is_known,
+    measured,
+    plain_number,
+    value_of,
+)
 from strobe.studies.temporal.records import ModelTrend
 
 _OF_SETS = (

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from strobe.analyses.video_plan import cut_frames, ended_at, without_cuts
 from strobe.core.answers import Answers, State
 from strobe.core.arrays import Floats, Ints
 from strobe.core.dataset import Dataset
@@ -17,7 +18,6 @@ from strobe.report.study import Chapter, PageInput
 from strobe.report.view import Lines
 from strobe.report.wording import counted, percent, plain_number
 from strobe.studies.unlabelled.chapter_links import box_tables, life_strips, link_cases, outage_tables
-from strobe.studies.unlabelled.plan import cut_frames, ended_at, without_cuts
 from strobe.studies.unlabelled.records import FlickerResults, FlickerScore
 from strobe.studies.unlabelled.words import (
     bound,

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from strobe.analyses.box_measures import BoxAnswersAlong, box_plan
 from strobe.core.answers import Answers, BoxAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
@@ -13,7 +14,6 @@ from strobe.core.ports import FrameSource
 from strobe.report.gallery import picture
 from strobe.report.view import Lines
 from strobe.report.wording import counted, plain_number
-from strobe.studies.unlabelled.measures_boxes import BoxAnswersAlong, box_plan
 from strobe.studies.unlabelled.records import FlickerResults
 from strobe.studies.unlabelled.records_links import LinkCase
 from strobe.studies.unlabelled.words import box_columns, box_notes, box_rows, steadiest

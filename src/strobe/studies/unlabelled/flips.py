@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from strobe.analyses.box_measures import BoxAnswersAlong, followed
+from strobe.analyses.video_plan import cut_frames, ended_at
 from strobe.core.answers import Answers, BoxAnswers, ClassAnswers, State
 from strobe.core.arrays import Ints
 from strobe.core.dataset import Dataset
@@ -19,9 +21,7 @@ from strobe.formats.export_media import Outgoing, picture_name
 from strobe.metrics.flicker import timelines
 from strobe.report.tables import as_csv
 from strobe.report.view import Row
-from strobe.studies.unlabelled.measures_boxes import BoxAnswersAlong
-from strobe.studies.unlabelled.plan import cut_frames, ended_at
-from strobe.studies.unlabelled.score_links import class_name, followed, link_events
+from strobe.studies.unlabelled.score_links import class_name, link_events
 
 Layout = Literal["coco", "yolo"]
 

@@ -126,7 +126,7 @@ class FlickerScore:
     stopped_early: StoppedEarly | None = field(default=None, metadata=LEFT_OUT)
     noise: NoiseScore | None = field(default=None, metadata=LEFT_OUT)
     measures: Mapping[str, Estimate] | None = field(default=None, metadata=LEFT_OUT)
-    """The other figures of `studies/unlabelled/measures.py`, by name."""
+    """The other figures of `analyses/video_measures.py`, by name."""
 
 
 CONSTANT = "it gives the same answer"

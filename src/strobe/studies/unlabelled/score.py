@@ -7,6 +7,9 @@ import numpy as np
 from strobe.analyses.early import STOPPED, by_answers, is_stopped, saved, wrong_rows
 from strobe.analyses.measures import figure, measures_of
 from strobe.analyses.plan import Plan
+from strobe.analyses.slices import plain
+from strobe.analyses.video_measures import VideoAnswers
+from strobe.analyses.video_plan import FlickerPlan, answer_labels, answered
 from strobe.core.answers import ClassAnswers
 from strobe.core.arrays import Bools, Ints
 from strobe.core.errors import expect
@@ -20,9 +23,6 @@ from strobe.metrics.flicker import (
 )
 from strobe.metrics.intervals import proportion
 from strobe.metrics.pmk import first_wrong, right_at
-from strobe.studies.temporal.score_slices import plain
-from strobe.studies.unlabelled.measures import VideoAnswers
-from strobe.studies.unlabelled.plan import FlickerPlan, answer_labels, answered
 from strobe.studies.unlabelled.records import (
     CONSTANT,
     IN_RECORD,

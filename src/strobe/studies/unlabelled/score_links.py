@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from strobe.analyses.box_measures import BoxAnswersAlong, followed
 from strobe.analyses.measures import figure, measures_of
 from strobe.core.answers import BoxAnswers
 from strobe.core.arrays import Bools, Floats
@@ -13,7 +14,6 @@ from strobe.core.estimate import Missing
 from strobe.metrics.bootstrap import REPLICATES
 from strobe.metrics.intervals import Interval
 from strobe.metrics.lives import LifeRules
-from strobe.studies.unlabelled.measures_boxes import BoxAnswersAlong, box_plan
 from strobe.studies.unlabelled.records_links import LinkCase, LinkEvent, LinkOutage, LinkScore, VideoLinks
 
 CASES = 24
@@ -32,15 +32,6 @@ class LinkOptions:
     seed: int = 0
     bootstrap: bool = True
     replicates: int = REPLICATES
-
-
-def followed(dataset: Dataset, found: BoxAnswers, rules: LifeRules | None = None) -> BoxAnswersAlong | Missing:
-    """Follow the boxes of one detector along the videos, or return the reason why no boxes can be followed."""
-    plan = box_plan(dataset)
-    if isinstance(plan, Missing):
-        return plan
-    along = BoxAnswersAlong(plan, found, rules or LifeRules())
-    return along if along.lives.known.any() else Missing("no frame of a video was answered")
 
 
 def link_score(dataset: Dataset, found: BoxAnswers, options: LinkOptions | None = None) -> LinkScore | Missing:

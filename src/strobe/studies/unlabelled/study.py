@@ -9,6 +9,7 @@ from strobe.analyses.model_results import ClassificationScore, ModelResult
 from strobe.analyses.plan import Plan
 from strobe.analyses.results import Results, dataset_facts
 from strobe.analyses.scoring import Collector, ScorableModel, Scoring
+from strobe.analyses.video_plan import FlickerPlan, answer_labels, answered, cut_frames, no_flicker, without_cuts
 from strobe.core.answers import Answers, BoxAnswers, ClassAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
@@ -17,7 +18,6 @@ from strobe.report.study import Chapter, PageInput, SectionFigures, Study
 from strobe.report.view import Lines, View
 from strobe.studies.unlabelled import figures
 from strobe.studies.unlabelled.chapter import MOST_MODELS, flicker_chapter
-from strobe.studies.unlabelled.plan import FlickerPlan, answer_labels, answered, cut_frames, no_flicker, without_cuts
 from strobe.studies.unlabelled.records import CheckedFlicker, FlickerOptions, FlickerResults, FlickerScore
 from strobe.studies.unlabelled.records_links import LinkScore
 from strobe.studies.unlabelled.score import first_changes, flicker_score

@@ -14,6 +14,7 @@ import numpy as np
 from strobe.analyses.model_results import ClassificationScore
 from strobe.analyses.naming import NamingTable
 from strobe.analyses.plan import ScoreOptions
+from strobe.analyses.preserved import preservation, preserved_by
 from strobe.analyses.results import Results
 from strobe.core.answers import ClassAnswers
 from strobe.core.arrays import Bools, Ints
@@ -26,7 +27,6 @@ from strobe.metrics.intervals import nothing, proportion
 from strobe.metrics.paired import holm, paired_difference
 from strobe.studies.background.records import Isolates
 from strobe.studies.background.score import LadderScorer, is_ladder
-from strobe.studies.people.score_preserved import preservation, preserved_by
 from strobe.studies.variants.records import Contrast, PreservedResults, StillFound
 from strobe.studies.variants.score import Marks, VariantPlan
 

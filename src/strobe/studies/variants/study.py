@@ -11,12 +11,12 @@ from strobe.core.answers import Answers, ClassAnswers
 from strobe.core.tasks import Task
 from strobe.report.drawing import FigureSpec
 from strobe.report.figures_classes import detection_class, per_class
+from strobe.report.figures_detection import overview
+from strobe.report.figures_trend import trend
 from strobe.report.study import Chapter, PageInput, SectionFigures, Study
 from strobe.report.view import Lines, View
 from strobe.studies.background.score import is_ladder
 from strobe.studies.background.words import ladder
-from strobe.studies.detection.figures import overview
-from strobe.studies.temporal.figures_trend import trend
 from strobe.studies.variants.figures import (
     contrasts_models,
     contrasts_targets,

@@ -9,6 +9,7 @@ import numpy as np
 
 from strobe.analyses.label_sample import BEFORE
 from strobe.analyses.plan import Plan, ScoreOptions
+from strobe.analyses.video_plan import answered, no_flicker, without_cuts
 from strobe.core.answers import ClassAnswers
 from strobe.core.arrays import Bools, Ints, Texts
 from strobe.core.dataset import Dataset
@@ -20,7 +21,6 @@ from strobe.metrics.label_plan import allocate, draw_plan, flicker_patterns, pro
 from strobe.metrics.pmk import first_wrong
 from strobe.store import dataset_folder
 from strobe.store.run_folder import Run
-from strobe.studies.unlabelled.plan import answered, no_flicker, without_cuts
 from strobe.studies.unlabelled.score import first_changes
 
 RANDOM = "random"

@@ -11,9 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.analyses.detection import has_boxes
+from strobe.analyses.detection import score as score_boxes
 from strobe.analyses.plan import Plan, ScoreOptions
 from strobe.analyses.scoring import ModelSets, box_sets, class_sets, set_facts
 from strobe.analyses.variants_view import overall
+from strobe.analyses.video_plan import no_flicker, without_cuts
 from strobe.core.answers import BoxAnswers
 from strobe.core.arrays import Floats
 from strobe.core.dataset import Dataset
@@ -23,9 +26,6 @@ from strobe.core.parquet import numbers_of, read_bounded
 from strobe.core.seals import check_file
 from strobe.store.run_folder import AGAIN, StoredModel
 from strobe.studies.detection.records import DetectionOptions
-from strobe.studies.detection.score import has_boxes
-from strobe.studies.detection.score import score as score_boxes
-from strobe.studies.unlabelled.plan import no_flicker, without_cuts
 from strobe.studies.unlabelled.score import first_changes
 
 STATUS = ("unscored", "holds", "breaks", "wrong")

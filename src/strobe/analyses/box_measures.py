@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from strobe.analyses.measures import Measure, measure
+from strobe.analyses.video_plan import cut_frames, ended_at
 from strobe.core.answers import BoxAnswers
 from strobe.core.arrays import Bools, Floats, Ints
 from strobe.core.dataset import Dataset
@@ -20,7 +21,6 @@ from strobe.core.estimate import Missing
 from strobe.metrics.columns import Column, Maximum, rate
 from strobe.metrics.flicker import timelines
 from strobe.metrics.lives import Footage, Jitter, LifeRules, Lives, follow, jitter
-from strobe.studies.unlabelled.plan import cut_frames, ended_at
 
 NO_TIMES = "the times of the frames are unknown, so nothing is counted in seconds"
 
@@ -122,6 +122,15 @@ class BoxAnswersAlong:
             np.bincount(steps, minlength=n).astype(np.float64),
             self.shared.video,
         )
+
+
+def followed(dataset: Dataset, found: BoxAnswers, rules: LifeRules | None = None) -> BoxAnswersAlong | Missing:
+    """Follow the boxes of one detector along the videos, or return the reason why no boxes can be followed."""
+    plan = box_plan(dataset)
+    if isinstance(plan, Missing):
+        return plan
+    along = BoxAnswersAlong(plan, found, rules or LifeRules())
+    return along if along.lives.known.any() else Missing("no frame of a video was answered")
 
 
 @measure(

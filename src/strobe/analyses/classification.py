@@ -11,6 +11,8 @@ from strobe.analyses.answer_patterns import answer_pattern, digest_of_answers
 from strobe.analyses.early import STOPPED, is_stopped, saved, settled_sets, unanswered
 from strobe.analyses.model_results import ClassificationScore, ClassScore, Unscored
 from strobe.analyses.plan import NOT_VIDEO, Plan, ScoreOptions
+from strobe.analyses.slices import OffsetPool, SlicePlan, plain
+from strobe.analyses.times import TimePlan, smoothed, time_plan
 from strobe.core.answers import ClassAnswers, State
 from strobe.core.arrays import Bools, Ints, blocks, narrow
 from strobe.core.dataset import Dataset
@@ -32,8 +34,6 @@ from strobe.studies.temporal.records import (
     GivenRightAnchor,
     OffsetError,
 )
-from strobe.studies.temporal.score_slices import OffsetPool, SlicePlan, plain
-from strobe.studies.temporal.score_time import TimePlan, smoothed, time_plan
 
 SMALL_CLASS = 10
 """Classes with fewer sets than this are flagged."""

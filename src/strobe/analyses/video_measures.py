@@ -14,6 +14,7 @@ import numpy as np
 from strobe.analyses.early import STOPPED, by_answers, is_stopped, wrong_rows
 from strobe.analyses.measures import Measure, measure
 from strobe.analyses.plan import NOT_VIDEO, Plan
+from strobe.analyses.video_plan import FlickerPlan, answer_labels, answered
 from strobe.core.answers import ClassAnswers
 from strobe.core.arrays import Bools, Floats, Ints
 from strobe.core.estimate import Estimate, Missing
@@ -21,7 +22,6 @@ from strobe.metrics.columns import Column, Median, mean, rate, share
 from strobe.metrics.flicker import changed, longest_strays, most_frequent_share, sure_flips
 from strobe.metrics.intervals import nothing
 from strobe.metrics.temporal import flip_shares
-from strobe.studies.unlabelled.plan import FlickerPlan, answer_labels, answered
 
 
 @dataclass(frozen=True)

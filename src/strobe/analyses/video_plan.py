@@ -7,13 +7,13 @@ import numpy as np
 
 from strobe.analyses.early import by_answers, settled_sets
 from strobe.analyses.plan import Plan, ScoreOptions
+from strobe.analyses.times import TimePlan, time_plan
 from strobe.core.answers import ClassAnswers, State
 from strobe.core.arrays import Bools, Floats, Ints
 from strobe.core.dataset import Dataset
 from strobe.core.estimate import Missing
 from strobe.core.tables import CUTS_BETWEEN_SETS
 from strobe.metrics.flicker import timelines
-from strobe.studies.temporal.score_time import TimePlan, time_plan
 from strobe.studies.unlabelled.records import CUT, FlickerOptions
 
 

@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strobe.analyses.answer_patterns import digest_of_boxes
+from strobe.analyses.box_patterns import box_pattern
+from strobe.analyses.detection_parts import Curves, as_classifier, class_figures, curves, map_figures, temporal
 from strobe.analyses.model_results import ClassAp, DetectionScore, DetectionUnscored
 from strobe.analyses.plan import Plan
 from strobe.core.answers import BoxAnswers
@@ -25,8 +27,6 @@ from strobe.metrics.detection.match import Matches, ilsvrc_vid_iou, match
 from strobe.metrics.detection.tables import TruthTable
 from strobe.metrics.detection.worst import Worst, worst_frames
 from strobe.studies.detection.records import ChosenFrame, DetectionOptions, ErrorCounts
-from strobe.studies.detection.score_parts import Curves, as_classifier, class_figures, curves, map_figures, temporal
-from strobe.studies.detection.score_patterns import box_pattern
 
 SMALL_CLASS = 10
 
