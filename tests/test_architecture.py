@@ -108,10 +108,7 @@ def test_every_public_method_is_documented_once() -> None:
 PURE = re.compile(r"strobe\.(core|metrics|analyses)\.|strobe\.studies\.\w+\.(records|score|measures)")
 PURE_PACKAGES = {"numpy", "scipy", *sys.stdlib_module_names}
 PURE_FILES = [
-    path
-    for name in ("records", "score*", "measures*")
-    for path in SOURCES
-    if path.match(f"studies/*/{name}.py")
+    path for name in ("records", "score*", "measures*") for path in SOURCES if path.match(f"studies/*/{name}.py")
 ]
 
 

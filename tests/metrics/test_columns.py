@@ -15,7 +15,6 @@ from strobe.metrics.columns import (
     Gap,
     Median,
     Statistic,
-    difference,
     estimate,
     filled,
     is_saturated,
@@ -68,7 +67,7 @@ def test_a_difference_is_paired_by_row_and_its_interval_follows_its_test(rows):
     a, b, known, value, size, video = arrays(rows)
     everything = np.ones(len(a), dtype=bool)
     new, old = share(a, video, measured=known), share(b, video, measured=everything)
-    found = difference(new, old)
+    found = Gap(new, old).difference()
     gaps = [(int(x) - int(y), v) for x, y, k, v in zip(a, b, known, video, strict=True) if k]
     if not gaps:
         assert found.value is None
@@ -78,7 +77,7 @@ def test_a_difference_is_paired_by_row_and_its_interval_follows_its_test(rows):
     p = sign_flip(sums)
     assert found == paired_difference(gap, where, p=p, p_holm=p, pairs=1)
     moved = rate(np.roll(value, 1), size, video)
-    floats = difference(rate(value, size, video), moved)
+    floats = Gap(rate(value, size, video), moved).difference()
     if floats.low is not None:
         use = size > 0
         each = [(value - np.roll(value, 1))[use & (video == one)].sum() for one in np.unique(video[use])]
@@ -133,14 +132,14 @@ def test_one_video_has_a_value_and_no_interval():
     video = np.zeros(4, dtype=int)
     for column in (share(np.array([True, False] * 2), video), rate(np.ones(4), np.full(4, 0.5), video)):
         assert estimate(column).low is None
-        assert difference(column, column).reason == ONE_VIDEO
+        assert Gap(column, column).difference().reason == ONE_VIDEO
         assert Gap(column, column).p == 1
 
 
 def test_columns_of_different_measures_are_refused():
     video = np.zeros(2, dtype=int)
     with pytest.raises(StrobeError, match="the same measure on the same rows"):
-        difference(share(np.ones(2, dtype=bool), video), mean(np.ones(2), video))
+        Gap(share(np.ones(2, dtype=bool), video), mean(np.ones(2), video)).difference()
     with pytest.raises(StrobeError, match="as many sizes"):
         Column("rate", np.ones(2), np.ones(1), video)
 

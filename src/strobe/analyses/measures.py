@@ -42,9 +42,10 @@ Per = Literal["frames", "pairs", "sets", "objects"]
 
 @dataclass(frozen=True, slots=True)
 class Measure(Generic[M]):
-    """A measure: its name, its meaning, and the functions that return a model's figure and column.
+    """A measure: its name, its meaning, and the function that returns a model's column.
 
-    `of` returns the figure from a model's record in the results. `column` returns one number per row from a model's
+    `read` returns the figure from a model's record in the results; without it, the figure is the field of this name, or
+    the entry of the record's `measures`. `column` returns one number per row from a model's
     answers, or the reason why this model has none. `headline` puts the measure in the first table. The terminal's table
     has the first three measures and those that are `brief`. `more_is_worse` is true if a larger figure is worse. A
     `seldom` measure is omitted for a model that does not have it. The measure with the largest `lead` comes first,
@@ -53,7 +54,7 @@ class Measure(Generic[M]):
 
     name: str
     meaning: str
-    of: Callable[[M], Estimate]
+    read: Callable[[M], Estimate] | None = None
     family: Family = "unlabelled"
     headline: bool = True
     seldom: bool = False
@@ -63,6 +64,15 @@ class Measure(Generic[M]):
     per: Per = "sets"
     lead: int = 0
     column: Callable[[Any], Measured | Missing] | None = None
+
+    def of(self, model: M) -> Estimate:
+        """Return the figure from a model's record in the results."""
+        if self.read is not None:
+            return self.read(model)
+        found = getattr(model, self.name, None)
+        if not isinstance(found, Estimate):
+            found = (getattr(model, "measures", None) or {}).get(self.name)
+        return found or nothing(f"{self.name} was not measured")
 
     @property
     def scale(self) -> float:
@@ -83,16 +93,6 @@ class Measure(Generic[M]):
         expect(self.meaning.endswith("."), f"Measure.meaning of {self.name}", "a sentence", self.meaning)
 
 
-def stored(name: str) -> Callable[[Any], Estimate]:
-    """Return the function that reads a figure from the `measures` of a model's record."""
-
-    def of(model: Any) -> Estimate:
-        figures: Mapping[str, Estimate] = model.measures or {}
-        return figures.get(name) or nothing(f"{name} was not measured")
-
-    return of
-
-
 def measure(
     name: str,
     meaning: str,
@@ -103,18 +103,13 @@ def measure(
     per: Per = "sets",
     lead: int = 0,
     headline: bool = True,
-    of: Callable[[Any], Estimate] | None = None,
 ) -> Callable[[Callable[[Any], Measured | Missing]], Measure[Any]]:
-    """Declare the decorated function as a measure. It takes a model's answers and returns a column.
-
-    Without `of`, the figure is computed from the column and stored under `measures` in results.json.
-    """
+    """Declare the decorated function as a measure. It takes a model's answers and returns a column."""
 
     def declared(column: Callable[[Any], Measured | Missing]) -> Measure[Any]:
         return Measure(
             name=name,
             meaning=meaning,
-            of=of or stored(name),
             family=family,
             headline=headline,
             more_is_worse=worse == "more",

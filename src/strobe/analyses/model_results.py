@@ -314,43 +314,35 @@ CLASSIFICATION: tuple[Measure[ClassificationResult], ...] = (
     Measure(
         "acc_orig",
         "Share of anchors that are right.",
-        lambda one: one.acc_orig,
         column=_of_sets(lambda one: one.right_at(0)),
     ),
     Measure(
         "acc_pmk",
         "Share of sets right on the anchor and on all members up to k.",
-        lambda one: one.acc_pmk,
         column=_of_sets(lambda one: one.right_at(one.k)),
     ),
     Measure(
         "drop",
         "acc_orig − acc_pmk: right anchors whose set fails somewhere.",
-        lambda one: one.drop,
         more_is_worse=True,
         column=lambda one: replace(_lost(one), most=float(one.k > 0)),
     ),
-    Measure(
-        "mean_frame", "Share of all frames that are right, each frame scored separately.", lambda one: one.mean_frame
-    ),
+    Measure("mean_frame", "Share of all frames that are right, each frame scored separately."),
     Measure(
         "flip_rate",
         "Share of pairs of neighbouring frames with different answers, right or wrong.",
-        lambda m: m.flip_rate,
         more_is_worse=True,
         brief=True,
     ),
     Measure(
         "right_wrong_flip_rate",
         "Share of pairs of neighbouring frames in which one is right and the other wrong.",
-        lambda one: one.right_wrong_flip_rate,
         headline=False,
         more_is_worse=True,
     ),
     Measure(
         "confidence_swing",
         "Largest minus smallest confidence in a set, on average.",
-        lambda one: one.confidence_swing,
         headline=False,
         more_is_worse=True,
     ),
@@ -381,17 +373,15 @@ def _of_map(place: int) -> Callable[[DetectionScore], Statistic]:
 
 
 DETECTION: tuple[Measure[DetectionResult], ...] = (
-    Measure("map_orig", "Mean average precision (mAP) on the anchors.", lambda one: one.map_orig, column=_of_map(0)),
+    Measure("map_orig", "Mean average precision (mAP) on the anchors.", column=_of_map(0)),
     Measure(
         "map_pmk",
         "mAP on the worst frames: in each set, the frame up to k with the lowest AP.",
-        lambda one: one.map_pmk,
         column=_of_map(1),
     ),
     Measure(
         "drop",
         "map_orig − map_pmk: the loss on the worst frames.",
-        lambda one: one.drop,
         more_is_worse=True,
         column=_of_map(2),
     ),

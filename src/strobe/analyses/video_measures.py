@@ -4,7 +4,6 @@ A measure takes the answers of one model on the frames that all models share, an
 pair or per set, with its video.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,10 +16,9 @@ from strobe.analyses.plan import NOT_VIDEO, Plan
 from strobe.analyses.video_plan import FlickerPlan, answer_labels, answered
 from strobe.core.answers import ClassAnswers
 from strobe.core.arrays import Bools, Floats, Ints
-from strobe.core.estimate import Estimate, Missing
+from strobe.core.estimate import Missing
 from strobe.metrics.columns import Column, Median, mean, rate, share
 from strobe.metrics.flicker import changed, longest_strays, most_frequent_share, sure_flips
-from strobe.metrics.intervals import nothing
 from strobe.metrics.temporal import flip_shares
 
 
@@ -75,14 +73,6 @@ class VideoAnswers:
     def along(self) -> Ints:
         """The answers along the timelines, (N,)."""
         return np.asarray(self.labels[self.shared.frames])
-
-
-def _field(name: str) -> Callable[[Any], Estimate]:
-    def of(model: Any) -> Estimate:
-        figure = getattr(model, name)
-        return figure if isinstance(figure, Estimate) else nothing(f"{name} was not measured")
-
-    return of
 
 
 def _most_frequent_shares(video: VideoAnswers) -> Floats | Missing:
@@ -152,7 +142,6 @@ def stray_frames(video: VideoAnswers) -> Column | Missing:
     "Share of sets in which some frame gets another answer than the anchor.",
     worse="more",
     lead=1,
-    of=_field("flicker"),
 )
 def flicker(video: VideoAnswers) -> Column:
     """Return the sets with another answer than the anchor's."""
@@ -163,7 +152,6 @@ def flicker(video: VideoAnswers) -> Column:
     "consistency",
     "Share of sets in which every frame gets the anchor's answer.",
     worse="less",
-    of=_field("consistency"),
 )
 def consistency(video: VideoAnswers) -> Column:
     """Return the sets in which every frame gets the anchor's answer."""
@@ -175,7 +163,6 @@ def consistency(video: VideoAnswers) -> Column:
     "Share of pairs of neighbouring frames with different answers.",
     worse="more",
     per="pairs",
-    of=_field("flip_rate"),
 )
 def flip_rate(video: VideoAnswers) -> Column | Missing:
     """Return, per set, the share of its pairs of neighbouring frames with different answers."""
@@ -194,7 +181,6 @@ def flip_rate(video: VideoAnswers) -> Column | Missing:
     "Share of pairs of neighbouring frames with different answers, both with a high confidence.",
     worse="more",
     per="pairs",
-    of=_field("sure_flip_rate"),
 )
 def sure_flip_rate(video: VideoAnswers) -> Column | Missing:
     """Return, per set, the share of its pairs of neighbouring frames with a sure flip."""
@@ -220,7 +206,6 @@ def sure_flip_rate(video: VideoAnswers) -> Column | Missing:
     worse="less",
     per="frames",
     headline=False,
-    of=_field("most_frequent"),
 )
 def most_frequent(video: VideoAnswers) -> Column | Missing:
     """Return, per set, the share of its frames with its most frequent answer."""

@@ -198,6 +198,11 @@ class Gap:
     sign flips of each video's sum, which is McNemar's if each video has one row. A statistic is tested with Student's
     t, whose standard error is from the values without each video. `p` is None if nothing can be tested; `reason` says
     why. `test` is the name of the test, and `unpaired` the number of rows that are not compared.
+
+    >>> videos = np.arange(40)
+    >>> gap = Gap(share(videos < 10, videos), share(videos == 10, videos))
+    >>> gap.difference().text(), gap.test
+    ('22.5 [6.2, 38.9]', 'exact McNemar')
     """
 
     def __init__(self, a: Measured, b: Measured) -> None:
@@ -241,7 +246,7 @@ class Gap:
         return sign_flip(np.rint(self._sums).astype(np.int64))
 
     def _without_each(self, a: Statistic, b: Statistic) -> float | None:
-        gap, value = a.without - b.without, _known(a) - _known(b)
+        gap, value = a.without - b.without, (a.value or 0.0) - (b.value or 0.0)
         if len(gap) < LEAST_VIDEOS:
             self.reason = f"only {len(gap)} video(s): an interval of a difference of mAP needs at least ten"
             return None
@@ -275,23 +280,6 @@ class Gap:
         return Estimate(
             value=value, low=min(low, value), high=max(high, value), n=self.n, method="paired rate", reason=reason
         )
-
-
-def difference(a: Measured, b: Measured) -> Estimate:
-    """Return the value of a minus that of b, paired by row over the rows measured for both, with its interval by video.
-
-    A difference of medians or of maxima has no interval, because its rows are not paired.
-
-    >>> videos = np.arange(40)
-    >>> new, old = share(videos < 10, videos), share(videos == 10, videos)
-    >>> difference(new, old).text(), Gap(new, old).p < 0.05
-    ('22.5 [6.2, 38.9]', True)
-    """
-    return Gap(a, b).difference()
-
-
-def _known(measured: Measured) -> float:
-    return 0.0 if measured.value is None else measured.value
 
 
 def filled(column: Column, *, with_most: bool) -> Column:

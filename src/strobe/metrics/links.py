@@ -1,21 +1,13 @@
-"""Link a detector's boxes along a video, without labels: gaps, class changes, faint boxes and jitter of each link."""
+"""Link a detector's boxes along a video, without labels."""
 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from strobe.core.answers import BoxAnswers
 from strobe.core.arrays import Bools, Floats, Ints
 from strobe.core.errors import expect
 from strobe.metrics.detection.match import box_iou
-
-WINDOW = 5
-"""The number of consecutive frames over which a box is compared with a smooth path."""
-
-_FOURTH = np.array([1.0, -4.0, 6.0, -4.0, 1.0])
-_UNIT = float(np.sqrt(np.pi / 2) / np.sqrt((_FOURTH**2).sum()))
-"""Turns the mean absolute fourth difference of independent normal errors into their standard deviation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,44 +31,6 @@ class LinkRules:
         expect(0 < self.duplicate <= 1, "duplicate", "an overlap in (0, 1]", self.duplicate)
         expect(self.max_gap >= 0, "max_gap", ">= 0", self.max_gap)
         expect(self.faint <= self.confidence, "faint", f"at most the confidence, {self.confidence:g}", self.faint)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinkedBoxes:
-    """The linked boxes (M,), ordered by link and time, and the figures of each link (L,).
-
-    `row` is the box's row in the answers, and `step` is the place of its frame on the ordered timelines. A link starts
-    and ends with a sure box. `span` counts its frames from the first to the last, and `seen` counts the frames with a
-    box. `timeline` is the stretch of video, and `cut_off` marks links that touch its first or last frame.
-
-    `gaps` counts the runs of frames without a box, and `gap_frames` counts the frames in these runs. `class_changes`
-    counts the pairs of successive sure boxes with different classes. `crossings` counts how often the score crosses the
-    confidence between successive boxes. `centre_jitter` and `size_jitter` are standard deviations as shares of the box
-    (see `jitter`), NaN for links without five consecutive boxes.
-
-    The events are pairs of places in `row`: `gap` (G, 2) are the boxes around a gap, `change` (C, 2) two successive
-    sure boxes of different classes, and `dip` (D, 2) two successive sure boxes with faint boxes between them.
-    """
-
-    row: Ints
-    link: Ints
-    step: Ints
-    timeline: Ints
-    span: Ints
-    seen: Ints
-    cut_off: Bools
-    gaps: Ints
-    gap_frames: Ints
-    class_changes: Ints
-    crossings: Ints
-    centre_jitter: Floats
-    size_jitter: Floats
-    gap: Ints
-    change: Ints
-    dip: Ints
-
-    def __len__(self) -> int:
-        return len(self.span)
 
 
 def best_pairs(overlap: Floats, *, least: float) -> tuple[Ints, Ints]:
@@ -119,14 +73,14 @@ def link_boxes(
     """
     rules = rules or LinkRules()
     expect(frames.shape == timeline.shape and frames.ndim == 1, "frames", "one per timeline entry", frames.shape)
-    starts, rows = _usable(found, rules)
+    starts, rows = usable_boxes(found, rules.faint)
     link = np.full(len(found), -1, dtype=np.int64)
     n_links = 0
     bounds = np.flatnonzero(np.diff(timeline, prepend=-1, append=-1)) if len(timeline) else np.zeros(1, dtype=np.int64)
     for first, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
         chain = _LinkChain(found, link, rules, n_links)
         for step, frame in enumerate(frames[first:end].tolist()):
-            chain.extend(_without_duplicates(found, rows[starts[frame] : starts[frame + 1]], rules.duplicate), step)
+            chain.extend(without_duplicates(found, rows[starts[frame] : starts[frame + 1]], rules.duplicate), step)
         n_links = chain.n_links
     return _trimmed(found, link, frames, rules.confidence) if trimmed else link
 
@@ -157,36 +111,36 @@ class _LinkChain:
         if not len(links) or not len(boxes):
             return
         xyxy = self._answers.xyxy
-        a, b = best_pairs(_overlaps(xyxy[self._last[links]], xyxy[rows[boxes]]), least=self._rules.iou)
+        a, b = best_pairs(box_overlaps(xyxy[self._last[links]], xyxy[rows[boxes]]), least=self._rules.iou)
         old, new = links[a], boxes[b]
         self._link[rows[new]] = self._link[self._last[old]]
         self._last[old], self._at[old] = rows[new], step
         free[new], waiting[old] = False, False
 
 
-def _usable(found: BoxAnswers, rules: LinkRules) -> tuple[Ints, Ints]:
-    """Return the rows of usable boxes by frame, score, label and place, and the start of each frame among them.
+def usable_boxes(found: BoxAnswers, faint: float) -> tuple[Ints, Ints]:
+    """Return the start of each frame among the usable boxes, and their rows, by frame, score, label and place.
 
     The order includes the coordinates, so that it never depends on the order in which a detector lists its boxes.
     """
     size = found.xyxy[:, 2:] - found.xyxy[:, :2]
-    kept = np.flatnonzero((found.score >= rules.faint) & (size > 0).all(axis=1))
+    kept = np.flatnonzero((found.score >= faint) & (size > 0).all(axis=1))
     order = np.lexsort((*found.xyxy[kept].T, found.label[kept], -found.score[kept], found.frame[kept]))
     rows = kept[order]
     return np.searchsorted(found.frame[rows], np.arange(found.n_frames + 1)), rows
 
 
-def _overlaps(a: Floats, b: Floats) -> Floats:
+def box_overlaps(a: Floats, b: Floats) -> Floats:
     """Return the IoU of each box of `a` (N, 4) with each box of `b` (M, 4), (N, M)."""
     return box_iou(np.repeat(a, len(b), axis=0), np.tile(b, (len(a), 1))).reshape(len(a), len(b))
 
 
-def _without_duplicates(found: BoxAnswers, rows: Ints, limit: float) -> Ints:
+def without_duplicates(found: BoxAnswers, rows: Ints, limit: float) -> Ints:
     """Return the rows without those that overlap a row of another class with a higher score."""
     if len(rows) < 2:
         return rows
     label = found.label[rows]
-    clash = (label[:, None] != label) & (_overlaps(found.xyxy[rows], found.xyxy[rows]) >= limit)
+    clash = (label[:, None] != label) & (box_overlaps(found.xyxy[rows], found.xyxy[rows]) >= limit)
     if not clash.any():
         return rows
     kept = np.ones(len(rows), dtype=bool)
@@ -207,93 +161,3 @@ def _trimmed(found: BoxAnswers, link: Ints, frames: Ints, confidence: float) -> 
     part = link >= 0
     part[part] = step[part] <= last[link[part]]
     return np.where(part, link, -1)
-
-
-def follow(found: BoxAnswers, link: Ints, frames: Ints, timeline: Ints, *, confidence: float) -> LinkedBoxes:
-    """Return the figures of every link; `link` (B,) comes from `link_boxes` with the same frames and timelines.
-
-    >>> boxes = np.array([[0.0, 0, 9, 9], [1.0, 0, 10, 9], [3.0, 0, 12, 9]])
-    >>> found = BoxAnswers.of(np.array([0, 1, 3]), np.array([0, 1, 1]), boxes, np.full(3, 0.9), n_frames=4, n_classes=2)
-    >>> frames, line = np.arange(4), np.zeros(4, dtype=int)
-    >>> links = follow(found, link_boxes(found, frames, line), frames, line, confidence=0.5)
-    >>> links.span.tolist(), links.gaps.tolist(), links.class_changes.tolist()
-    ([4], [1], [1])
-    """
-    expect(link.shape == found.frame.shape, "link", "one per box", link.shape)
-    place = np.full(found.n_frames, -1, dtype=np.int64)
-    place[frames] = np.arange(len(frames))
-    rows = np.flatnonzero(link >= 0)
-    order = np.lexsort((place[found.frame[rows]], link[rows]))
-    row = rows[order]
-    names, owner = np.unique(link[row], return_inverse=True)
-    step, n = place[found.frame[row]], len(names)
-    start = np.searchsorted(owner, np.arange(n))
-    end = np.searchsorted(owner, np.arange(n), side="right") - 1
-    line = timeline[step[start]]
-    edges = np.flatnonzero(np.diff(timeline, prepend=-1, append=-1)) if len(timeline) else np.zeros(1, dtype=np.int64)
-    which = np.searchsorted(edges, step[start], side="right") - 1
-    before = np.flatnonzero(owner[1:] == owner[:-1])
-    jump = step[before + 1] - step[before] - 1
-    gap = np.stack([before, before + 1], axis=1)[jump > 0]
-    sure = np.flatnonzero(found.score[row] >= confidence)
-    successive = np.stack([sure[:-1], sure[1:]], axis=1)[owner[sure[1:]] == owner[sure[:-1]]]
-    label = found.label[row]
-    change = successive[label[successive[:, 0]] != label[successive[:, 1]]]
-    dip = successive[successive[:, 1] > successive[:, 0] + 1]
-    centre, size = jitter(found.xyxy[row], owner, step, n_links=n)
-    return LinkedBoxes(
-        row=row,
-        link=owner,
-        step=step,
-        timeline=line,
-        span=step[end] - step[start] + 1,
-        seen=end - start + 1,
-        cut_off=(step[start] == edges[which]) | (step[end] == edges[which + 1] - 1),
-        gaps=_count(owner[gap[:, 0]], n),
-        gap_frames=np.bincount(owner[before], weights=jump, minlength=n).astype(np.int64),
-        class_changes=_count(owner[change[:, 0]], n),
-        crossings=2 * _count(owner[dip[:, 0]], n),  # a link starts and ends above the confidence
-        centre_jitter=centre,
-        size_jitter=size,
-        gap=gap,
-        change=change,
-        dip=dip,
-    )
-
-
-def _count(owner: Ints, n: int) -> NDArray[np.int64]:
-    return np.bincount(owner, minlength=n).astype(np.int64)
-
-
-def jitter(xyxy: Floats, link: Ints, step: Ints, *, n_links: int) -> tuple[Floats, Floats]:
-    """Return the jitter of centre and of size of each link, both (L,), as shares of the box; NaN if unknown.
-
-    The boxes (M, 4) are ordered by `link` and `step`. On every five consecutive frames of a link, the fourth difference
-    v₁ − 4v₂ + 6v₃ − 4v₄ + v₅ is computed for x and y of the centre and for width and height. It is divided by the mean
-    width (for x) or height (for y) of the five boxes. Up to a factor, it is the distance of the third box from the
-    cubic that fits all five best. So a box on a path with steady speed, acceleration or change of acceleration has no
-    jitter, and a swing with a period of 30 frames leaves 0.02 % of its amplitude.
-
-    The jitter is the mean absolute value over both axes and all windows, scaled such that independent normal errors
-    with a standard deviation s have the expected jitter s, however short the link is. Boxes rounded to whole pixels
-    have a jitter of about 0.2 pixels in the centre and 0.4 in the size. A shaking camera also counts as jitter.
-
-    >>> time = np.arange(8.0)
-    >>> smooth = np.stack([time**2, 3 * time, time**2 + 20 + time, 3 * time + 10], axis=1)
-    >>> one = np.zeros(8, dtype=int)
-    >>> [round(float(part[0]), 9) for part in jitter(smooth, one, np.arange(8), n_links=1)]
-    [0.0, 0.0]
-    """
-    expect(len(xyxy) == len(link) == len(step), "link", "one per box", len(link))
-    first = np.arange(max(len(link) - WINDOW + 1, 0))
-    first = first[(link[first] == link[first + WINDOW - 1]) & (step[first + WINDOW - 1] - step[first] == WINDOW - 1)]
-    window = first[:, None] + np.arange(WINDOW)
-    size = xyxy[:, 2:] - xyxy[:, :2]
-    typical = size[window].mean(axis=1)
-    count = np.bincount(link[first], minlength=n_links)
-    parts = []
-    for values in ((xyxy[:, 2:] + xyxy[:, :2]) / 2, size):
-        bend = np.abs(np.einsum("wta,t->wa", values[window], _FOURTH)) / typical
-        total = np.bincount(link[first], weights=_UNIT * bend.mean(axis=1), minlength=n_links)
-        parts.append(np.divide(total, count, out=np.full(n_links, np.nan), where=count > 0))
-    return parts[0], parts[1]

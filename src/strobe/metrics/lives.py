@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from strobe.core.answers import BoxAnswers
 from strobe.core.arrays import Bools, Floats, Ints
 from strobe.core.errors import expect
-from strobe.metrics.detection.match import box_iou
+from strobe.metrics.links import box_overlaps, usable_boxes, without_duplicates
 
 WINDOW = 5
 """The number of consecutive frames over which a box is compared with a smooth path."""
@@ -153,7 +153,7 @@ def follow(found: BoxAnswers, footage: Footage, *, rules: LifeRules | None = Non
     (array([4, 1]), array([2]), array([False,  True]))
     """
     rules = rules or LifeRules()
-    starts, rows = _usable(found, rules)
+    starts, rows = usable_boxes(found, rules.faint)
     known = np.asarray(found.scored[footage.frames])
     life, pace = np.full(len(found), -1, dtype=np.int64), np.zeros((len(found), 4))
     n_lives, edges = 0, footage.edges
@@ -161,7 +161,7 @@ def follow(found: BoxAnswers, footage: Footage, *, rules: LifeRules | None = Non
         chain = _Chain(found, footage, rules, life, pace, n_lives)
         for step in (first + np.flatnonzero(known[first:end])).tolist():
             frame = int(footage.frames[step])
-            chain.extend(_without_duplicates(found, rows[starts[frame] : starts[frame + 1]], rules.duplicate), step)
+            chain.extend(without_duplicates(found, rows[starts[frame] : starts[frame + 1]], rules.duplicate), step)
         n_lives = chain.n_lives
     return _lives(found, footage, rules, life, pace, known)
 
@@ -229,9 +229,9 @@ class _Chain:
         drift = (self._pace[last][:, :2] + self._pace[last][:, 2:]) / 2 * ahead
         overlaps = []
         for places in (xyxy[last], xyxy[last] + np.tile(drift, 2)):
-            overlap = _overlaps(places, xyxy[new])
+            overlap = box_overlaps(places, xyxy[new])
             if is_long and not free.all():
-                overlap[overlap <= _overlaps(places, xyxy[rows[~free]]).max(axis=1)[:, None]] = 0.0
+                overlap[overlap <= box_overlaps(places, xyxy[rows[~free]]).max(axis=1)[:, None]] = 0.0
             overlaps.append(overlap)
         allowed = np.maximum(*overlaps) >= self._rules.iou
         a, b = best_pairs(overlaps[0] + overlaps[1], allowed)
@@ -284,38 +284,6 @@ def _room(xyxy: Floats, size: Ints, rules: LifeRules) -> Floats:
     extent = np.where(np.asarray(size) > 0, size, np.inf).astype(np.float64)
     margin = np.where(np.isfinite(extent), rules.border * extent, -np.inf)
     return np.concatenate([xyxy[:, 2:] - margin, extent - np.maximum(margin, 0) - xyxy[:, :2]], axis=1)
-
-
-def _usable(found: BoxAnswers, rules: LifeRules) -> tuple[Ints, Ints]:
-    """Return the rows of usable boxes by frame, score, label and place, and the start of each frame among them.
-
-    The order includes the coordinates, so that it never depends on the order in which a detector lists its boxes.
-    """
-    size = found.xyxy[:, 2:] - found.xyxy[:, :2]
-    kept = np.flatnonzero((found.score >= rules.faint) & (size > 0).all(axis=1))
-    order = np.lexsort((*found.xyxy[kept].T, found.label[kept], -found.score[kept], found.frame[kept]))
-    rows = kept[order]
-    return np.searchsorted(found.frame[rows], np.arange(found.n_frames + 1)), rows
-
-
-def _overlaps(a: Floats, b: Floats) -> Floats:
-    """Return the IoU of each box of `a` (N, 4) with each box of `b` (M, 4), (N, M)."""
-    return box_iou(np.repeat(a, len(b), axis=0), np.tile(b, (len(a), 1))).reshape(len(a), len(b))
-
-
-def _without_duplicates(found: BoxAnswers, rows: Ints, limit: float) -> Ints:
-    """Return the rows without those that overlap a row of another class with a higher score."""
-    if len(rows) < 2:
-        return rows
-    label = found.label[rows]
-    clash = (label[:, None] != label) & (_overlaps(found.xyxy[rows], found.xyxy[rows]) >= limit)
-    if not clash.any():
-        return rows
-    kept = np.ones(len(rows), dtype=bool)
-    for place in range(len(rows)):
-        if kept[place]:
-            kept[place + 1 :] &= ~clash[place, place + 1 :]
-    return rows[kept]
 
 
 def _lives(found: BoxAnswers, footage: Footage, rules: LifeRules, life: Ints, pace: Floats, known: Bools) -> Lives:

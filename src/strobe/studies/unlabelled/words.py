@@ -8,7 +8,7 @@ from strobe.core.errors import printable
 from strobe.core.estimate import Estimate, Missing
 from strobe.core.readings import folded
 from strobe.report.view import Lines, View
-from strobe.report.wording import counted, join, measured, percent, plain_number
+from strobe.report.wording import counted, extreme, join, measured, percent, plain_number
 from strobe.studies.unlabelled.records import CONSTANT, FlickerResults, FlickerScore
 from strobe.studies.unlabelled.records_links import LinkScore
 
@@ -109,7 +109,8 @@ def flicker_lead(view: View, found: FlickerResults) -> tuple[str, str]:
     elif len(models) == 2:
         head += f", {printable(last)} {value}."
     else:
-        head += f". Of {len(models)} models, {printable(last)} is the least steady ({value})."
+        _, least, are_tied = extreme(models, lambda name: _order(lead, models[name]), str)
+        head += f". Of {len(models)} models, {least} {'are' if are_tied else 'is'} the least steady ({value})."
     return head, bound(found, models[name], printable(name), name)
 
 
