@@ -135,6 +135,8 @@ def test_the_extremes_by_hand(forty: Dataset) -> None:
     for name, low, high in (("acc_orig", 36, 40), ("acc_pmk", 31, 35), ("drop", 5, 9)):
         for one, count in zip(found[name], (low, high), strict=True):
             assert one == proportion(np.arange(40) < count, videos, interval="auto"), name
+    alone = extremes(columns_of(replace(new, k=0)))["drop"]
+    assert [one.value for one in alone] == [0.0, 0.0], "without members, no missing set can break"
     columns = columns_of(new), columns_of(old)
     losses = opponent("old", CLASSIFICATION, *columns, n_missing=10, scope="these-clips").missing.extremes
     assert [round(40 * one.lowest.value) for one in losses.values()] == [-6, -1, -1]
