@@ -23,6 +23,7 @@ from strobe.core.errors import InvalidValue, UnknownName, printable
 from strobe.core.estimate import Estimate
 from strobe.core.late import require
 from strobe.report.clips import clip_lines, clip_row
+from strobe.report.tables import as_row
 
 Part = Literal["headline", "curve", "class", "offset", "set"]
 
@@ -338,24 +339,7 @@ class Comparisons(tuple[Comparison, ...]):
     def to_frame(self) -> Any:
         """Return a pandas DataFrame with a row for each pair of models and each measure."""
         pandas = require("pandas", what="to_frame()", extra="frames")
-        return pandas.DataFrame(
-            [
-                {
-                    "measure": one.metric,
-                    "a": one.a,
-                    "b": one.b,
-                    **_row(one.difference, "difference"),
-                    "n_sets": one.n_sets,
-                    "only_a": one.only_a,
-                    "only_b": one.only_b,
-                    "test": one.test,
-                    "p": one.p,
-                    "p_holm": one.p_holm,
-                    "sentence": one.sentence,
-                }
-                for one in self
-            ]
-        )
+        return pandas.DataFrame([as_row(one) for one in self])
 
 
 class ClipVerdicts(tuple[ClipComparison, ...]):
@@ -378,14 +362,8 @@ class ClipVerdicts(tuple[ClipComparison, ...]):
     def to_frame(self) -> Any:
         """Return a pandas DataFrame with a row for each pair of models and each measure."""
         pandas = require("pandas", what="to_frame()", extra="frames")
-        names = ("measure", "unit", "old", "new", "change", "n", "verdict", "saturated")
-        return pandas.DataFrame(
-            [
-                {"old_model": one.old, "new_model": one.new, **{name: getattr(row, name) for name in names}}
-                for one in self
-                for row in one.differences
-            ]
-        )
+        rows = ({"old_model": one.old, "new_model": one.new, **as_row(row)} for one in self for row in one.differences)
+        return pandas.DataFrame(rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

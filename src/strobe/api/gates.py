@@ -15,7 +15,7 @@ from strobe.api.words import in_python, watching
 from strobe.core.late import require
 from strobe.core.ports import Progress
 from strobe.report.gate import changes_of, figure_of, gate_lines, in_short, plan_lines, verdict_of
-from strobe.report.history import history_lines, history_notes, history_rows, paint_history
+from strobe.report.history import history_lines, history_notes, history_rows, history_table, paint_history
 from strobe.workflows.gate import GateOptions
 from strobe.workflows.gate import gate as run_gate
 from strobe.workflows.gate import plan_gate as run_plan
@@ -61,30 +61,7 @@ class Checkpoints(History):
     def to_frame(self) -> Any:
         """Return a pandas DataFrame with a row for each step."""
         pandas = require("pandas", what="to_frame()", extra="frames")
-        rows = [
-            {
-                "step": one.name,
-                "line": one.line,
-                "run": one.run,
-                "model": one.model,
-                "at": one.at,
-                "orig": one.orig.value,
-                "pmk": one.pmk.value,
-                "pmk_low": one.pmk.low,
-                "pmk_high": one.pmk.high,
-                "drop": one.drop.value,
-                **({} if one.figure is None else {one.measure or "": one.figure.value}),
-                "since": None if one.since is None else one.since.value,
-                "clearly": one.clearly or "",
-                "since_first": None if one.since_first is None else one.since_first.value,
-                "clearly_first": one.clearly_first or "",
-                "since_best": None if one.since_best is None else one.since_best.value,
-                "clearly_best": one.clearly_best or "",
-                "best": one.best or "",
-            }
-            for one in self.steps
-        ]
-        return pandas.DataFrame(rows)
+        return pandas.DataFrame(history_table(self))
 
     def plot(self) -> Any:
         """Plot the steps on a new pyplot figure. Return its axes, or the axes of the last task if there are two."""

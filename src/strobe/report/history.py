@@ -12,8 +12,8 @@ from strobe.core.tasks import Task
 from strobe.report.charts import set_unit
 from strobe.report.charts_lines import line_through, put_line, shares
 from strobe.report.style import GREY, MUTED, Drawing, colour_of, draw, marker_of
-from strobe.report.tables import as_csv as rows_as_csv
 from strobe.report.tables import spread
+from strobe.report.view import Table
 from strobe.report.wording import aligned, counted, in_subset, is_known, short, value_of, with_interval
 
 MOST_LABELS = 24
@@ -106,9 +106,10 @@ def _since(step: HistoryStep, difference: Estimate | None, clearly: str | None) 
     return f"{with_interval(difference)}  {f'clearly {clearly}' if clearly else 'not significant'}"
 
 
-def as_csv(found: History) -> str:
-    """Return a row for each step. Every number has its interval."""
-    rows, unscored = [], any(one.unscored for one in found.steps)
+def history_table(found: History) -> Table:
+    """Return a row for each step, for CSV and for a DataFrame. Every number has its interval."""
+    rows: Table = []
+    unscored = any(one.unscored for one in found.steps)
     for one in found.steps:
         figures = [spread(name, found) for name, found in _figures(one).items()]
         named = {"since": one.since, "since_first": one.since_first, "since_best": one.since_best}
@@ -131,7 +132,7 @@ def as_csv(found: History) -> str:
                 **({"unscored_sets": one.unscored or 0} if unscored else {}),
             }
         )
-    return rows_as_csv(rows)
+    return rows
 
 
 def history_drawing(found: History) -> Drawing:

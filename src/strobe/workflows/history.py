@@ -32,7 +32,8 @@ from strobe.core.readings import reading_lines
 from strobe.core.swaps import swapping
 from strobe.core.tasks import Task
 from strobe.metrics.columns import estimate, is_saturated
-from strobe.report.history import as_csv, history_drawing
+from strobe.report.history import history_drawing, history_table
+from strobe.report.tables import as_csv
 from strobe.store.run_folder import Run, StoredModel
 from strobe.workflows.clips import Clips, Entrant, clips_of, entrant_of, other_machine
 from strobe.workflows.compare import cut_lines, doubt_lines, of_one_dataset, scores_of
@@ -172,7 +173,7 @@ def write_history(timeline: History, folder: Path) -> None:
     """Write history.csv, .json, .svg and .png, or none of them if one fails."""
     drawing = history_drawing(timeline)
     with swapping(folder) as staged:
-        write_text(staged.root / "history.csv", as_csv(timeline))
+        write_text(staged.root / "history.csv", as_csv(history_table(timeline)))
         write_json(staged.root / "history.json", encode(timeline))
         write_text(staged.root / "history.svg", drawing.svg)
         write_bytes(staged.root / "history.png", drawing.png)
