@@ -79,8 +79,8 @@ class _Face:
         >>> import strobe
         >>> dataset = strobe.example_dataset()
         >>> score = strobe.score(dataset, {str(key): "cat" for key in dataset.frames.key}, name="always cat")
-        >>> list(score.to_frame("curve").columns)
-        ['model', 'k', 'acc', 'acc_low', 'acc_high', 'drop', 'drop_low', 'drop_high', 'n']
+        >>> list(score.to_frame("curve").columns)[:6]
+        ['model', 'k', 'acc', 'acc_low', 'acc_high', 'acc_n']
         """
         pandas = require("pandas", what="to_frame()", extra="frames")
         parts = self._parts() if what != "set" else {"set": ()}
@@ -101,11 +101,9 @@ def _text(found: Estimate) -> str:
     return found.text().replace("-", "−")
 
 
-def _row(estimate: Estimate, prefix: str = "") -> dict[str, Any]:
-    """Return an estimate as columns: value, low, high and n, or PREFIX, PREFIX_low and PREFIX_high."""
-    if not prefix:
-        return {"value": estimate.value, "low": estimate.low, "high": estimate.high, "n": estimate.n}
-    return {prefix: estimate.value, f"{prefix}_low": estimate.low, f"{prefix}_high": estimate.high}
+def _row(found: Estimate) -> dict[str, Any]:
+    """Return an estimate as columns."""
+    return {"value": found.value, "low": found.low, "high": found.high, "n": found.n}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -135,19 +133,9 @@ class ClassifierScore(_Face, ClassificationScore):
     def _parts(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
         return {
             "headline": [{"measure": name, **_row(found)} for name, found in figures_of(self).items()],
-            "curve": [{"k": at.k, **_row(at.acc, "acc"), **_row(at.drop, "drop"), "n": at.acc.n} for at in self.curve],
-            "class": [
-                {
-                    "label": one.label,
-                    "name": one.name,
-                    **_row(one.acc_orig, "acc_orig"),
-                    **_row(one.acc_pmk, "acc_pmk"),
-                    **_row(one.drop, "drop"),
-                    "n": one.acc_orig.n,
-                }
-                for one in self.per_class
-            ],
-            "offset": [{"offset": one.offset, **_row(one.error, "error"), "n": one.error.n} for one in self.per_offset],
+            "curve": [as_row(one) for one in self.curve],
+            "class": [as_row(one) for one in self.per_class],
+            "offset": [as_row(one) for one in self.per_offset],
         }
 
     def plot(self, what: Literal["curve", "offset", "class"] = "curve", *, ax: Any = None) -> Any:
@@ -206,18 +194,8 @@ class DetectorScore(_Face, DetectionScore):
     def _parts(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
         return {
             "headline": [{"measure": name, **_row(found)} for name, found in figures_of(self).items()],
-            "curve": [{"k": at.k, **_row(at.map, "map"), "n": at.map.n} for at in self.curve],
-            "class": [
-                {
-                    "label": one.label,
-                    "name": one.name,
-                    **_row(one.ap_orig, "ap_orig"),
-                    **_row(one.ap_pmk, "ap_pmk"),
-                    **_row(one.drop, "drop"),
-                    "n": one.ap_orig.n,
-                }
-                for one in self.per_class
-            ],
+            "curve": [as_row(one) for one in self.curve],
+            "class": [as_row(one) for one in self.per_class],
         }
 
     def plot(self, what: Literal["curve", "class"] = "curve", *, ax: Any = None) -> Any:
