@@ -1,4 +1,4 @@
-"""A viewer on a dataset from which a model is trained: no tag is lost, and the weights are those of a training alone."""
+"""A viewer on a dataset from which a model is trained: no tag is lost, and the training gives the same weights."""
 
 import json
 import subprocess
