@@ -124,7 +124,7 @@ def test_a_message_that_repeats_the_key_escaped(served: Path, monkeypatch: pytes
 def test_what_grpc_logs_is_not_printed(
     served: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The library logs tracebacks, with the bytes of the service: a message that is not UTF-8 repeated the key there."""
+    """The library logs the bytes of a message that is not UTF-8, and a service had put the key there."""
     import grpc
     import v2_grpc
 
