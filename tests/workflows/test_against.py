@@ -260,6 +260,17 @@ def test_a_damaged_baseline_is_one_line(place: Path, called: Called, how: str, m
     assert not Path("new").exists(), "it is read before a model runs"
 
 
+def test_a_baseline_that_claims_a_billion_frames_is_not_written_out(place: Path, called: Called) -> None:
+    """Its digests are right: that of the file, and that of the frames."""
+    data = {key: value for key, value in read_json(Path("make.json")).items() if key != "sha256"}
+    data["n_frames"] = 10**12
+    data["models"]["make"]["answers"] = [[0, 10**12]]
+    Path("base.json").write_text(json.dumps({**data, "sha256": digest_of_json(data)}))
+    assert "base.json was made on other frames" in tried(
+        called, "clips", *models("make"), "--against", "base.json", code=2
+    )
+
+
 def test_bless_writes_one_small_file_and_nothing_else_changes_it(place: Path, called: Called) -> None:
     said = called("bless", "both", "-o", "kept/base.json", "-m", "make") if Path("kept").mkdir() is None else ""
     assert "kept/base.json: make on 35 frames of 2 videos, " in said
