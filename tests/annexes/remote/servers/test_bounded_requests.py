@@ -167,9 +167,8 @@ def test_damaged_replies_are_answers_or_one_line(
         model.ask(prepared, sources=["a"])
         relay.damage = rng
         capfd.readouterr()
-        for number in range(int(os.environ.get("STROBE_DAMAGED", "30"))):
-            relay.turn(None)
-            begin = time.monotonic()
+
+        def try_one(number: int) -> None:
             try:
                 if number % 2:
                     model.ask(prepared, sources=["a"])
@@ -177,7 +176,11 @@ def test_damaged_replies_are_answers_or_one_line(
                     load()
             except StrobeError as error:
                 refused.append(str(error))
-            assert time.monotonic() - begin < 4 * LONGEST_S
+
+        with ThreadPoolExecutor(1) as pool:
+            for number in range(int(os.environ.get("STROBE_DAMAGED", "30"))):
+                relay.turn(None)
+                pool.submit(try_one, number).result(4 * LONGEST_S)
     assert len(refused) > 10
     assert not any("\n" in text for text in refused)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 400_000, "kilobytes"
