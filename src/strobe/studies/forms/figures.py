@@ -7,6 +7,7 @@ from strobe.report.charts import ChartRow, LegendKey, Mark, Scale, row_chart, si
 from strobe.report.drawing import Answer, FigureContent, question
 from strobe.report.style import GREY, RIGHT, WRONG
 from strobe.report.view import View
+from strobe.report.wording import extreme
 from strobe.studies.forms.records import Forms, FormScore
 from strobe.studies.forms.words import found, sentence
 
@@ -38,7 +39,7 @@ def _figure(forms: Forms, number: int | None) -> FigureContent:
     others = forms.forms[1:]
     shown, is_boxes = others[:MOST_FORMS], not any(one.agreement for one in others)
     marks = [mark for mark in (_OBJECTS if is_boxes else _CLASSES) if any(mark[0] in one.pair for one in shown)]
-    worst = max(others, key=lambda one: _worst(one, [mark[0] for mark in marks]))
+    worst, _, _ = extreme(others, lambda one: _worst(one, [mark[0] for mark in marks]), lambda one: one.model)
     height = 1.3 + 0.5 * len(shown)
     rest = len(others) - len(shown)
     return FigureContent(
