@@ -36,7 +36,8 @@ def remedies(view: View) -> Answer:
     return FigureContent(
         sentence=" ".join(verdict(name, rows) for name, rows in found.items()),
         how="The lower and the further to the left, the better. On the Pareto front, no other remedy is as good in "
-        "changes, accuracy, delay, passes and truth lost; the line joins those with the fewest changes at their delay. tables/remedies.csv has every number.",
+        "changes, accuracy, delay, passes and truth lost; the line joins those with the fewest changes at their "
+        "delay. tables/remedies.csv has every number.",
         paint=small_multiples(
             [Panel(title=name, xlabel="delay, ms", paint=partial(_panel, rows)) for name, rows in found.items()],
             (3, 1),
