@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.workflows.test_eval_videos import MODELS, clip
+from made_clips import CALM, MODELS, clip
 
 import strobe
 from strobe.core.answers import ClassAnswers
@@ -18,13 +18,6 @@ from strobe.core.seals import digest_of_json
 pytest.importorskip("av")
 
 QUICK = ("--k", "2", "--bootstrap", "100", "--workers", "1", "--no-report", "-q")
-CALM = """
-def calm():
-    return lambda images: np.array([[1.0, 0, 0]] * len(images), dtype=np.float32), ["red", "green", "blue"]
-
-def animals():
-    return lambda images: mean_colour(images)[:, ::-1], ["cat", "dog", "fish"]
-"""
 SAME = "is the same as make"
 WORSE = "make is worse than calm on these 2 clips: changes_per_second 0.00/s → 4.55/s.\n"
 Called = Callable[..., str]

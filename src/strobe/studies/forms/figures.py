@@ -39,7 +39,7 @@ def _figure(forms: Forms, number: int | None) -> FigureContent:
     others = forms.forms[1:]
     shown, is_boxes = others[:MOST_FORMS], not any(one.agreement for one in others)
     marks = [mark for mark in (_OBJECTS if is_boxes else _CLASSES) if any(mark[0] in one.pair for one in shown)]
-    worst, *_ = extreme(others, lambda one: _worst(one, [mark[0] for mark in marks]), lambda one: one.model)
+    worst, _, _ = extreme(others, lambda one: _worst(one, [mark[0] for mark in marks]), lambda one: one.model)
     height = 1.3 + 0.5 * len(shown)
     rest = len(others) - len(shown)
     return FigureContent(

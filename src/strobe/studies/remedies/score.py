@@ -309,11 +309,10 @@ def recommended(rows: Sequence[RemedyScore]) -> RemedyScore | None:
         and _value(one.acc_pmk) >= _value(bare.acc_pmk)
     ]
     known = bare.real_changes > 0
-    return min(
-        able,
-        key=lambda one: (one.forwards or 1, one.changes if known else one.altered, one.delay_ms or 0.0, one.remedy),
-        default=None,
+    able.sort(
+        key=lambda one: (one.forwards or 1, one.changes if known else one.altered, one.delay_ms or 0.0, one.remedy)
     )
+    return next(iter(able), None)
 
 
 def _value(found: Estimate | None) -> float:

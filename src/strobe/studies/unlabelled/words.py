@@ -8,7 +8,7 @@ from strobe.core.errors import printable
 from strobe.core.estimate import Estimate, Missing
 from strobe.core.readings import folded
 from strobe.report.view import Lines, View
-from strobe.report.wording import counted, extreme, join, measured, percent, plain_number
+from strobe.report.wording import both_ends, counted, join, measured, percent, plain_number
 from strobe.studies.unlabelled.records import CONSTANT, FlickerResults, FlickerScore
 from strobe.studies.unlabelled.records_links import LinkScore
 
@@ -90,9 +90,7 @@ def flicker_lead(view: View, found: FlickerResults) -> tuple[str, str]:
     if lead is None:
         name, best = next(iter(models.items()))
         return f"{printable(name)} has no figure without labels on {view.sources}.", bound(found, best, "it", name)
-    order = sorted(models, key=lambda name: (_order(lead, models[name]), name))
-    name = order[0]
-    last, names, is_tie = extreme(order, lambda one: _order(lead, models[one]), str)
+    (name, _, _), (last, least, tied) = both_ends(sorted(models), lambda one: _order(lead, models[one]), str)
     figure = lead.of(models[name])
     n = f"{_sets(models[name].flicker.n)} from {view.sources}"
     other = lead.of(models[last])
@@ -110,7 +108,7 @@ def flicker_lead(view: View, found: FlickerResults) -> tuple[str, str]:
     elif len(models) == 2:
         head += f", {printable(last)} {value}."
     else:
-        head += f". Of {len(models)} models, {names} {'are' if is_tie else 'is'} the least steady ({value})."
+        head += f". Of {len(models)} models, {least} {'are' if tied else 'is'} the least steady ({value})."
     return head, bound(found, models[name], printable(name), name)
 
 
@@ -285,9 +283,9 @@ def link_lines(view: View, found: FlickerResults) -> list[Lines]:
     if not found.detectors:
         return []
     columns = [one.name for one in measures_of("boxes") if one.headline][:IN_TERMINAL]
-    data = view.results.dataset
-    title = f"{printable(data.name)}: boxes without labels"
-    notes = [f"[95 % interval] from {view.sources}", *(() if found.models else data.readings or ()), *box_notes(found)]
+    title = f"{printable(view.results.dataset.name)}: boxes without labels"
+    about = () if found.models else (*excluded(found), *(view.results.dataset.readings or ()))
+    notes = [f"[95 % interval] from {view.sources}", *about, *box_notes(found)]
     return [(title, ["model", *columns, "objects"], box_rows(found, IN_TERMINAL), notes)]
 
 
