@@ -2,6 +2,7 @@
 
     python benchmarks/gate_rates.py [--draws 400] [--full]
     python benchmarks/gate_rates.py --history [--draws 1000]
+    python benchmarks/gate_rates.py --plan [--draws 250]
 
 Two models answer the sets of 25 to 400 videos, one or five sets each. A set's difficulty comes from its video and from
 the set itself in equal parts, and affects both models. The rest of the variance is separate for each model, so that two
@@ -15,6 +16,12 @@ or than one on any part of it. --full prints every measure and margin; docs/ci.m
 
 With --history: how often `strobe history` reports a significant change among several equally good checkpoints. The best
 earlier one is chosen from the same data, which Holm's correction does not take into account.
+
+With --plan: how often the promise of `strobe gate --plan` holds if it was measured on a run of 25 or 100 videos with
+two equal models. Each plan is followed by draws of as many videos as it names, for a true loss of zero and of twice the
+limit of 5 points. Videos hold one set, five sets, one or twenty (a fifth of them), or a lognormal number. *Agree*: half
+of what separates the models is common to the sets of a video. For other videos, the interval is that of the mean over
+videos with t. The script then exits with 1 if equal models fail in more than 15 %, or the loss in less than 65 %.
 """
 
 import argparse
@@ -24,11 +31,12 @@ from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
+from scipy.special import ndtri, stdtrit
 
 from strobe.analyses.gate import Limit, check
 from strobe.metrics.contrasts import paired_test
 from strobe.metrics.paired import LEVEL, holm, mcnemar, paired_difference
+from strobe.metrics.power import pair_spread, videos_needed
 
 VIDEOS, SETS, MEASURES, MARGINS = (25, 50, 100, 400), (1, 5), ("acc_orig", "acc_pmk", "drop"), (1.0, 2.0, 5.0)
 SHORT_MEASURES, SHORT_MARGINS = ("acc_pmk",), (2.0, 5.0)
@@ -114,6 +122,74 @@ def histories(draws: int, seed: int) -> int:
     return 0 if worst <= 0.05 + 2 * float(np.sqrt(0.05 * 0.95 / draws)) else 1
 
 
+SIZES = ("one", "five", "one or 20", "lognormal")
+AGAIN = 8
+"""The draws of new videos after each plan."""
+
+
+def sizes_of(rng: np.random.Generator, kind: str, videos: int) -> NDArray[np.int64]:
+    """Return the number of sets of each video."""
+    if kind == "one or 20":
+        return np.where(rng.random(videos) < 0.2, 20, 1)
+    if kind == "lognormal":
+        return np.maximum(1, np.round(5 * np.exp(1.2 * rng.normal(size=videos) - 0.72))).astype(np.int64)
+    return np.full(videos, 1 if kind == "one" else 5)
+
+
+def pair_of(rng: np.random.Generator, sizes: NDArray[np.int64], loss: float, agree: float) -> NDArray[np.int64]:
+    """Return the loss on every set: 1, 0 or −1. `agree` is the share of the models' own variance that videos have."""
+    n, own = int(sizes.sum()), 1 - COMMON
+
+    def by_video() -> NDArray[np.float64]:
+        return np.repeat(rng.normal(size=len(sizes)), sizes)
+
+    shared = np.sqrt(COMMON / 2) * (by_video() + rng.normal(size=n))
+    old, new = (
+        shared + np.sqrt(own * agree) * by_video() + np.sqrt(own * (1 - agree)) * rng.normal(size=n) for _ in range(2)
+    )
+    return np.asarray((old < ndtri(PMK)).astype(int) - (new < ndtri(PMK - loss)), dtype=np.int64)
+
+
+def is_beyond(gap: NDArray[np.int64], sizes: NDArray[np.int64], limit: float, ends: int) -> bool:
+    """Return whether the figure, or the whole interval, is beyond the limit."""
+    mean, videos = gap.mean(), len(sizes)
+    if not ends:
+        return bool(mean > limit + 1e-9)
+    sums = np.add.reduceat(gap - mean, np.concatenate([[0], np.cumsum(sizes)[:-1]]))
+    error = np.sqrt((sums**2).sum() * videos / (videos - 1)) / len(gap)
+    return bool(mean - stdtrit(videos - 1, 0.975) * error > limit)
+
+
+def plans(draws: int, seed: int) -> int:
+    """Print what became of plans. Returns 1 if one is far from its promise."""
+    print(f"plans from a run of equal models, limit 5 points; {draws} plans per cell, {AGAIN} draws each, seed {seed}")
+    print("sets       agree  run of  these clips: videos, equal fail, loss fails  other videos: the same")
+    limit, far = 0.05, False
+    for kind, agree, pilot in product(SIZES, (0.0, 0.5), (25, 100)):
+        if kind == "one" and agree:
+            continue
+        rng = np.random.default_rng([seed, SIZES.index(kind), int(2 * agree), pilot])
+        found: dict[int, list[tuple[int, float, float]]] = {0: [], 1: []}
+        for _ in range(draws):
+            sizes = sizes_of(rng, kind, pilot)
+            spread = pair_spread(pair_of(rng, sizes, 0.0, agree), np.repeat(np.arange(pilot), sizes))
+            for ends, rows in found.items():
+                videos = max(2, videos_needed(spread, pilot, limit=limit, ends=ends))
+                rates = []
+                for loss in (0.0, 2 * limit):
+                    new = [sizes_of(rng, kind, videos) for _ in range(AGAIN)]
+                    fail = [is_beyond(pair_of(rng, one, loss, agree), one, limit, ends) for one in new]
+                    rates.append(float(np.mean(fail)))
+                rows.append((videos, rates[0], rates[1]))
+        cells = []
+        for rows in found.values():
+            videos, alarms, caught = np.array(rows).T
+            cells.append(f"{np.median(videos):6.0f} {100 * alarms.mean():6.1f} {100 * caught.mean():6.1f}")
+            far |= bool(alarms.mean() > 0.15 or caught.mean() < 0.65)
+        print(f"{kind:10s} {agree:5g}  {pilot:6d}  {'    '.join(cells)}", flush=True)
+    return int(far)
+
+
 def main() -> int:
     """Print the table. Returns 1 if another rule has fewer wrong decisions than a limit on the figure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -121,7 +197,10 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--full", action="store_true")
     parser.add_argument("--history", action="store_true")
+    parser.add_argument("--plan", action="store_true")
     given = parser.parse_args()
+    if given.plan:
+        return plans(given.draws, given.seed)
     if given.history:
         return histories(given.draws, given.seed)
     measures, margins = (MEASURES, MARGINS) if given.full else (SHORT_MEASURES, SHORT_MARGINS)

@@ -141,7 +141,7 @@ def test_its_steps_do_what_the_page_says(tmp_path: Path) -> None:
     text = (tmp_path / "summary.md").read_text(encoding="utf-8")
     assert text.startswith("### strobe gate: failed ❌")
     assert "new against base on data: 30 sets of 30 videos, k = 1" in text
-    assert "**clearly worse**: a larger loss is shown" in text
+    assert "**worse**: the figure is beyond the limit" in text
     assert (tmp_path / "work/run/report.html").is_file()
     gate = next(step["run"] for step in _steps() if step.get("name") == "Gate")
     assert run(gate.replace("-m new", "-m base").replace("--baseline base", "--baseline new")).returncode == 0

@@ -16,13 +16,14 @@ import tracemalloc
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from fuzz.readers import READERS, is_fine, run
+from fuzz.readers import _MADE, READERS, _reading, is_fine, run
 
 import strobe
 from strobe.cli.main import COMMANDS
@@ -164,6 +165,33 @@ def test_mutated_files(name: str) -> None:
     found = run(name, each=int(os.environ.get("STROBE_MUTATED", "40")))
     assert is_fine(found), found
     assert found["counts"]["refused"] > 0
+
+
+def test_every_checked_reader_is_given_mutated_files(tmp_path: Path) -> None:
+    """The functions of the two modules of readers, as their code lists them, and those that the sound files reach."""
+    modules = ("core/readers.py", "core/parquet.py")
+    reached, readings = set(), _reading()
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            reached.add(("/".join(Path(frame.f_code.co_filename).parts[-2:]), frame.f_code.co_name))
+
+    for name, (make, ending) in _MADE.items():
+        path = tmp_path / name / "tables" / ("sets.parquet" if name == "sets" else f"given{ending}")
+        path.parent.mkdir(parents=True)
+        path.write_bytes(make(tmp_path))
+        sys.setprofile(note)
+        try:
+            readings[name](path)
+        finally:
+            sys.setprofile(None)
+    written = {
+        (module, node.name)
+        for module in modules
+        for node in ast.parse((SRC / module).read_text(encoding="utf-8")).body
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")
+    }
+    assert written - reached == {("core/parquet.py", "arrow_of")}, "which makes columns and reads nothing"
 
 
 # -- bombs -------------------------------------------------------------------------------------------------------

@@ -93,6 +93,21 @@ def test_only_findings_that_are_still_what_they_were_count() -> None:
     }  # fmt: skip
 
 
+def test_a_loss_is_that_of_the_searched_images_alone() -> None:
+    """The judge is wrong on image 4, in which one search found nothing: that is no gain of the findings."""
+    (kept,) = scored(searched(), {"4", "1/robust"}).preserved
+    said = {one.variant: one for one in kept.preservation}
+    assert said["anchor"].kept.value == 0.8
+    for variant, reaches in (("coarse/standard", REACH["standard"]), ("coarse/robust", REACH["robust"])):
+        images = [number for number, reach in enumerate(reaches) if reach]
+        right = [number != 4 for number in images]
+        still = [variant == "coarse/standard" or number != 1 for number in images]
+        one = said[variant]
+        assert (one.before.value, one.before.n) == (sum(right) / len(images), len(images))
+        assert one.kept.value == sum(still) / len(images)
+        assert one.lost.value == pytest.approx((sum(right) - sum(still)) / len(images))
+
+
 def test_people_are_asked_by_the_same_rule() -> None:
     from dataclasses import replace
 

@@ -67,8 +67,9 @@ def test_every_figure_of_the_headline_is_in_the_table(run: str) -> None:
             assert f"[{100 * found.low:.1f}, {100 * found.high:.1f}]" in row
 
 
-def test_no_figure_is_bold_for_the_letters_say_what_differs() -> None:
-    assert "\\textbf" not in latex_tables(Run(RUNS / "severity").results())
+def test_no_figure_is_bold() -> None:
+    """The smallest drop is often that of the least accurate model, so no figure stands out."""
+    assert "textbf" not in latex_tables(Run(RUNS / "severity").results())
 
 
 def test_long_tables_break_over_pages(tmp_path: Path) -> None:

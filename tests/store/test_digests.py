@@ -46,7 +46,7 @@ def _store(root: Path, task: Task, note: Callable[[str], None] | None = None) ->
     """The store of a model of this task in the run at `root`, with its model.json."""
     dataset = strobe.load_dataset(root / "data")
     frames = FrameNames(dataset)
-    facts = dict.fromkeys(KEY_FACTS, "x") | {"kind": "logits"}
+    facts = dict.fromkeys(KEY_FACTS, "x") | {"kind": "logits", "preprocessing": {}}
     spec = {"kind": "logits", "label_space": dataset.info.label_space.to_json(), "name": "m", "provider": "test"}
     store = ModelShards(root / "run", task, facts=facts, frames=frames, task=task, n_classes=2, note=note)
     store.describe(

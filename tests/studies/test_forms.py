@@ -2,6 +2,7 @@
 
 import csv
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,8 @@ from strobe.studies.forms.measures import pair_columns
 from strobe.studies.forms.records import Forms
 from strobe.workflows.quantise import drawn_frames, quantise
 from strobe.workflows.score import ScoreRunOptions, score_run
+
+Command = Callable[..., tuple[int, str, str]]
 
 pytest.importorskip("openvino", reason="the extra openvino")
 pytest.importorskip("onnx", reason="the extra models")
@@ -137,3 +140,22 @@ def test_a_form_that_is_no_table_of_texts_is_one_line(folder: Path, tmp_path: Pa
 def test_openvino_refuses_what_it_cannot_do(folder: Path, settings: dict[str, str], match: str) -> None:
     with pytest.raises(StrobeError, match=match):
         strobe.load_model(f"onnx:{folder / 'int8.onnx'}", running=strobe.Running(backend="openvino", **settings))
+
+
+def test_gate_and_compare_count_what_changes(folder: Path, forms: Forms, command: Command) -> None:
+    (phone,) = (one for one in forms.forms if one.model == "phone")
+    run, share = folder / "run", 100 * (phone.pair["negative_flips"].value or 0)
+    for limit, ends in ((share - 0.1, (1, "FAILED")), (share + 0.1, (0, "passed"))):
+        code, out, _ = command("gate", run, "-m", "phone", "--max", f"negative_flips={limit:.3f}", "-q")
+        assert (code, f"  {ends[1]}  negative_flips at most" in out, f"{share:.1f} [" in out) == (ends[0], True, True)
+    for words in (
+        ("strobe-world", "--max", "negative_flips=1"),
+        ("phone", "--baseline", "int8", "--max-loss", "changed=1"),
+    ):
+        code, _, error = command("gate", run, "-m", *words, "-q")
+        assert code == 2
+        assert "is a change from one baseline; use --max" in error
+    code, out, _ = command("compare", run, "-m", "strobe-world", "-m", "phone", "-q")
+    assert code == 0
+    assert "phone gives the same answer as strobe-world on" in out
+    assert " were right and are now wrong" in out

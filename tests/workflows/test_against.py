@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.workflows.test_eval_videos import MODELS, clip
+from made_clips import CALM, MODELS, clip
 
 import strobe
 from strobe.core.answers import ClassAnswers
@@ -18,13 +18,6 @@ from strobe.core.seals import digest_of_json
 pytest.importorskip("av")
 
 QUICK = ("--k", "2", "--bootstrap", "100", "--workers", "1", "--no-report", "-q")
-CALM = """
-def calm():
-    return lambda images: np.array([[1.0, 0, 0]] * len(images), dtype=np.float32), ["red", "green", "blue"]
-
-def animals():
-    return lambda images: mean_colour(images)[:, ::-1], ["cat", "dog", "fish"]
-"""
 SAME = "is the same as make"
 WORSE = "make is worse than calm on these 2 clips: changes_per_second 0.00/s → 4.55/s.\n"
 Called = Callable[..., str]
@@ -258,6 +251,17 @@ def test_a_damaged_baseline_is_one_line(place: Path, called: Called, how: str, m
     assert message in said
     assert "base.json" in said
     assert not Path("new").exists(), "it is read before a model runs"
+
+
+def test_a_baseline_that_claims_a_billion_frames_is_not_written_out(place: Path, called: Called) -> None:
+    """Its digests are right: that of the file, and that of the frames."""
+    data = {key: value for key, value in read_json(Path("make.json")).items() if key != "sha256"}
+    data["n_frames"] = 10**12
+    data["models"]["make"]["answers"] = [[0, 10**12]]
+    Path("base.json").write_text(json.dumps({**data, "sha256": digest_of_json(data)}))
+    assert "base.json was made on other frames" in tried(
+        called, "clips", *models("make"), "--against", "base.json", code=2
+    )
 
 
 def test_bless_writes_one_small_file_and_nothing_else_changes_it(place: Path, called: Called) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from made_clips import MODELS, clip
 from PIL import Image
 
 import strobe
@@ -21,66 +23,6 @@ from strobe.store import dataset_folder as folder
 av = pytest.importorskip("av")
 
 QUICK = ("--bootstrap", "100", "--workers", "1", "--no-report")
-COLOURS = {"r": (30, 0, 0), "g": (0, 30, 0), "b": (0, 0, 30)}
-TEXTURE = np.random.default_rng(0).integers(60, 160, (24, 32, 1), dtype=np.uint8)
-"""The same in every frame, so that a change of the colour is no scene cut."""
-MODELS = """
-import os, signal
-from pathlib import Path
-import numpy as np
-
-HERE = Path(__file__).parent
-
-def mean_colour(images):
-    return np.array([image.reshape(-1, 3).mean(axis=0) / 10 for image in images], dtype=np.float32)
-
-def make():
-    with (HERE / "loads.txt").open("a") as file:
-        file.write("x")
-    return mean_colour, ["red", "green", "blue"]
-
-def turned():
-    return lambda images: mean_colour(images)[:, [2, 0, 1]], ["blue", "red", "green"]
-
-def other():
-    return mean_colour, ["cat", "dog", "fish"]
-
-def wider():
-    return lambda images: np.pad(mean_colour(images), ((0, 0), (0, 1))), ["red", "green", "blue", "grey"]
-
-def broken():
-    raise RuntimeError("it does not load")
-
-def blobs():
-    from strobe.models.detectors.py import detector
-    def forward(images):
-        return [(np.array([[1.0, 1, 9, 9]]), np.array([0]), np.array([0.9])) for _ in images]
-    return detector(forward, ["red", "green"], name="blobs")
-
-def dies():
-    seen = []
-    def forward(images):
-        seen.extend(images)
-        if len(seen) > 8 and (HERE / "mortal").exists():
-            (HERE / "mortal").unlink()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return mean_colour(images)
-    return forward, ["red", "green", "blue"]
-"""
-
-
-def clip(path: Path, colours: str, *, rate: int = 25) -> Path:
-    """Write a clip with a frame of each colour, without loss."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with av.open(str(path), "w") as container:
-        stream = container.add_stream("libx264rgb", rate=rate, options={"crf": "0"})
-        stream.width, stream.height, stream.pix_fmt = 32, 24, "rgb24"
-        for index, colour in enumerate(colours):
-            image = TEXTURE + np.array(COLOURS[colour], dtype=np.uint8)
-            image[0, index % 32] += 20  # every frame differs
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(image, format="rgb24")))
-        container.mux(stream.encode())
-    return path
 
 
 def sound(path: Path) -> Path:
@@ -96,6 +38,15 @@ def sound(path: Path) -> Path:
 
 
 Called = Callable[..., str]
+GAPPY = """
+def gappy():
+    from strobe.models.detectors.py import detector
+    def forward(images):
+        none = (np.zeros((0, 4)), np.zeros(0, dtype=int), np.zeros(0))
+        seen = (np.array([[1.0, 1, 9, 9]]), np.array([0]), np.array([0.9]))
+        return [none if mean_colour([image])[0].argmax() == 1 else seen for image in images]
+    return detector(forward, ["red", "green"], name="gappy")
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -395,12 +346,28 @@ def test_a_video_shorter_than_k_is_noted(called: Called, place: Path) -> None:
     called("score", "run", "--bootstrap", 100)
 
 
-def test_predictions_in_a_file_need_a_dataset(called: Called) -> None:
+def test_detectors_without_labels_are_gated_compared_and_followed(called: Called, place: Path) -> None:
+    """The clip has 25 frames in a second; one of them has no box, which is 2.4 seconds of each minute."""
+    (place / "m.py").write_text(MODELS + GAPPY, encoding="utf-8")
+    words = ("-m", "blobs=py:m.py:blobs", "-m", "gappy=py:m.py:gappy")
+    called("eval", "clip.mkv", *words, "-o", "run", *QUICK)
+    said = called("compare", "run")
+    assert "gappy is worse than blobs on clip: outage_seconds 0.00 s/min → 2.40 s/min." in said
+    rule = ("gate", "run", "-m", "gappy", "-q")
+    assert "FAILED  outage_seconds at most 2 s/min: 2.40" in called(*rule, "--max", "outage_seconds=2", code=1)
+    assert "passed  completeness at least 90 %: 96.0" in called(*rule, "--min", "completeness=90")
+    lost = called(*rule, "--baseline", "blobs", "--max-loss", "longest_outage=0.01", code=1)
+    assert "FAILED  growth of longest_outage at most 0.01 s: 0.04 s" in lost
+    assert "2.40 worse" in re.sub(" +", " ", called("history", "run"))
+    assert "unknown measure for --max 'flip_rate'" in called(*rule, "--max", "flip_rate=2", code=2)
+
+
+def test_a_run_needs_a_model_with_answers(called: Called) -> None:
     Path("mine.json").write_text("{}", encoding="utf-8")
     said = called("eval", "clip.mkv", "-m", "preds:mine.json", "-o", "run", *QUICK, code=2)
-    assert "preds:mine.json: predictions in a file or in memory need a dataset" in said
+    assert "mine.json: it contains no predictions" in said
     assert "no model given" in called("eval", "clip.mkv", "-o", "run", *QUICK, code=2)
-    assert "no model could be loaded" in evaluated(called, "clip.mkv", model="broken", code=2)
+    assert "no model could run" in evaluated(called, "clip.mkv", model="broken", code=2)
 
 
 def test_options_of_videos_are_refused_for_a_dataset(called: Called, place: Path) -> None:

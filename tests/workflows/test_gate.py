@@ -360,8 +360,10 @@ def test_how_many_videos_a_margin_takes(runs: Path, command: Any) -> None:
     _, out, _ = command("gate", "--plan", "--max-loss", "acc_pmk=2")
     assert out.startswith("loss of acc_pmk at most 2 points, 10 % of the sets change between equal models (assumed)\n")
     assert "  these-clips      677              5.0 %                    91.9 %\n" in out
+    assert "in simulation" not in out, "nothing was measured"
     _, out, _ = command("gate", runs / "same", "--against", runs / "old", "--plan", "--max-loss", "acc_pmk=2", "-q")
     assert out.startswith("loss of acc_pmk at most 2 points, 1.67 % of the sets change between equal models (measured")
+    assert "equal models then failed in 5 to 13 % of cases if the run had 25 videos" in out, "as simulation shows"
     assert not (runs / "same" / "gate").exists()
     assert strobe.plan_gate({"acc_pmk": 2}, churn=20)[0].videos == 1353
     assert "(measured on 60 videos)" in repr(strobe.plan_gate({"acc_pmk": 2}, run=runs / "same", against=runs / "old"))

@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple, TypeGuard
 
 from strobe.analyses.clips import ClipComparison, Difference, Scope, number
 from strobe.analyses.comparison import Change, Comparison, change
-from strobe.analyses.measures import SUFFIXES, Measure, Unit
+from strobe.analyses.measures import SUFFIXES, Measure, Unit, measures_of
 from strobe.analyses.model_results import CLASSIFICATION, DETECTION, flicker_measures
 from strobe.core.codec import LEFT_OUT, Count
 from strobe.core.errors import InvalidValue, UnknownName, expect, printable, spelled
@@ -29,7 +29,8 @@ SLACK = 1e-9
 
 def measures_by_name() -> dict[str, Measure[Any]]:
     """Return every measure that a rule may name; a name in several families has one direction and one unit."""
-    return {one.name: one for one in (*flicker_measures(), *DETECTION, *CLASSIFICATION)}
+    others = (*measures_of("boxes"), *measures_of("forms"))
+    return {one.name: one for one in (*flicker_measures(), *others, *DETECTION, *CLASSIFICATION)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

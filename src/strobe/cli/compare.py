@@ -60,6 +60,7 @@ def command(
     from strobe.report.clips import clip_lines
     from strobe.report.headline import change_lines
     from strobe.report.view import shorter
+    from strobe.studies.forms.words import sentence
     from strobe.workflows.compare import compare_runs
 
     compared = compare_runs(
@@ -74,7 +75,7 @@ def command(
     )
     comparisons = compared.comparisons
     if as_json:
-        print_json((*comparisons, *compared.clips))
+        print_json((*comparisons, *compared.clips, *compared.forms))
         return
     short = shorter(
         [name for part in comparisons for name in (part.a, part.b)]
@@ -94,3 +95,5 @@ def command(
     for pair in compared.clips:
         for line in clip_lines(pair):
             click.echo(short(line))
+    for forms in compared.forms:
+        click.echo(sentence(forms, forms.forms[-1]))

@@ -152,6 +152,19 @@ def rate(total: NDArray[Any], size: Floats, video: Ints) -> Column:
     return Column("rate", total, size, video)
 
 
+def without_each(column: Column) -> Statistic:
+    """Return a rate with its values without each video, to compare models whose rows have different sizes.
+
+    >>> without_each(rate(np.array([2, 1, 3]), np.ones(3), np.array([0, 0, 1]))).without.tolist()
+    [3.0, 1.5]
+    """
+    _, place = np.unique(column.video, return_inverse=True)
+    total, size = (np.bincount(place, weights=np.where(column.measured, one, 0)) for one in (column.total, column.size))
+    left = size.sum() - size
+    without: Floats = np.divide(total.sum() - total, left, out=np.full(len(left), np.nan), where=left > 0)
+    return Statistic(column.value, without, column.video, column.n, None if column.n else NO_ROW)
+
+
 def estimate(column: Measured, *, replicates: int = REPLICATES, seed: int = 0, interval: Interval = "auto") -> Estimate:
     """Return the value with its 95 % interval over videos.
 
@@ -248,7 +261,7 @@ class Gap:
     def _without_each(self, a: Statistic, b: Statistic) -> float | None:
         gap, value = a.without - b.without, (a.value or 0.0) - (b.value or 0.0)
         if len(gap) < LEAST_VIDEOS:
-            self.reason = f"only {len(gap)} video(s): an interval of a difference of mAP needs at least ten"
+            self.reason = f"only {len(gap)} video(s): an interval of this difference needs at least ten"
             return None
         self._error = standard_error(gap) if np.isfinite(gap).all() else np.nan
         if not self._error > 1e-12:  # NaN if only one video shows objects to find

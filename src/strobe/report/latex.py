@@ -1,4 +1,4 @@
-"""Tables for papers: models and their figures as LaTeX, with intervals, the best figure and significance letters."""
+"""Tables for papers: models and their figures as LaTeX, with intervals and significance letters."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence

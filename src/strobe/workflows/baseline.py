@@ -38,11 +38,17 @@ class BaselineModel:
     figures: Mapping[str, float]
     may_vary: bool = False
 
-    def labels(self, n_frames: int) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
-        """Return the answer on each frame, (F,)."""
+    def check(self, n_frames: int, n_classes: int) -> None:
+        """Check the answers without writing them out, since the file may claim any number of frames."""
         expect(len(self.answers) > 0, "answers", "at least one", 0)
+        values, lengths = zip(*self.answers, strict=True)
+        expect(min(lengths) > 0 and sum(lengths) == n_frames, "answers", f"{n_frames} frames", None)
+        expect(min(values) >= NO_ANSWER, "answers", "-2 or more", min(values))
+        expect(max(values) < n_classes, "answers", "places in classes", max(values))
+
+    def labels(self) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
+        """Return the answer on each frame, (F,)."""
         values, lengths = (np.array(column, dtype=np.int64) for column in zip(*self.answers, strict=True))
-        expect(bool((lengths > 0).all()) and int(lengths.sum()) == n_frames, "answers", f"{n_frames} frames", None)
         return np.repeat(values, lengths)
 
 
@@ -66,9 +72,7 @@ class Baseline:
         expect(len(self.models) > 0, "models", "at least one", 0)
         expect(_when(self.at) is not None, "at", "a date and time with a time zone", self.at)
         for model in self.models.values():
-            labels = model.labels(self.n_frames)
-            expect(int(labels.min()) >= NO_ANSWER, "answers", "-2 or more", int(labels.min()))
-            expect(int(labels.max()) < len(self.classes), "answers", "places in classes", int(labels.max()))
+            model.check(self.n_frames, len(self.classes))
 
     @property
     def age(self) -> str:
@@ -153,7 +157,8 @@ def read_baseline(file: Path) -> Baseline:
 
 def baseline_entrant(clips: Clips, run: Run, baseline: Baseline, *, model: str, file: Path) -> Entrant:
     """Return a model of the baseline as an entrant: the model of this name, or the only one."""
-    if run.about()["dataset"]["frames_digest"] != baseline.frames_digest:
+    same = run.about()["dataset"]["frames_digest"] == baseline.frames_digest
+    if not same or baseline.n_frames != len(clips.dataset.frames):
         raise StrobeError(
             f"{printable(file)} was made on other frames than {printable(run.path)}: another clip, other bytes of it, "
             "or other sets; make the baseline again with strobe bless"
@@ -163,7 +168,7 @@ def baseline_entrant(clips: Clips, run: Run, baseline: Baseline, *, model: str, 
         known = ", ".join(map(printable, baseline.models))
         raise StrobeError(f"{printable(file)} has no model {printable(model)}; its models are {known}")
     one = baseline.models[name]
-    labels = one.labels(baseline.n_frames)
+    labels = one.labels()
     answers = ClassAnswers.from_labels(name, np.maximum(labels, OUTSIDE), scored=labels != NO_ANSWER)
     shown = f"{name} (baseline)" if name == model else name
     origin = Origin(name=shown, cpu=baseline.cpu, versions=baseline.versions, decode=one.decode, may_vary=one.may_vary)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from strobe.analyses.box_measures import followed
 from strobe.analyses.clips import (
     ClipComparison,
     ModelColumns,
@@ -23,12 +24,13 @@ from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.variants_view import overall
 from strobe.analyses.video_measures import VideoAnswers
 from strobe.analyses.video_plan import FlickerPlan, cut_frames, no_flicker, without_cuts
-from strobe.core.answers import Answers, ClassAnswers
+from strobe.core.answers import Answers, BoxAnswers, ClassAnswers
 from strobe.core.arrays import Bools, Floats, Ints
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.estimate import Missing
 from strobe.core.tasks import Task
+from strobe.metrics.columns import Column, Measured, without_each
 from strobe.metrics.flicker import spots
 from strobe.store.opening import Opened
 from strobe.store.run_folder import Run, StoredModel
@@ -127,17 +129,33 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Entrant:
-    """A model to compare: its columns, its answers along the clips, and how they were made."""
+    """A model to compare: its columns, its answers along the clips, and how they were made.
+
+    A detector has no `track`, and its `columns` are statistics, because the rows of two detectors differ in size. `own`
+    are the columns for its own figures.
+    """
 
     columns: ModelColumns
-    track: Track
+    track: Track | None
     origin: Origin
+    own: Mapping[str, Measured]
+
+    @property
+    def measures(self) -> tuple[Measure[Any], ...]:
+        """The measures that need no label."""
+        return measures_of("boxes" if self.track is None else "unlabelled")
+
+    def scored_with(self, other: "Entrant") -> Bools:
+        """Return the sets for which both models have all answers, (S,); nothing for detectors."""
+        if self.track is None or other.track is None:
+            return np.zeros(0, dtype=bool)
+        return self.track.scored & other.track.scored
 
 
 def entrant_of(clips: Clips, model: StoredModel, *, name: str) -> Entrant | None:
-    """Return a stored classifier as an entrant, with the figures of its repeats; None for a detector."""
+    """Return a stored model as an entrant, with the figures of its repeats; None if nothing can be measured."""
     if model.task is not Task.CLASSIFICATION:
-        return None
+        return _detector(clips, model, name=name)
     own = _own_clips(clips, model)
     if own is not None:
         clips, model = own
@@ -147,6 +165,17 @@ def entrant_of(clips: Clips, model: StoredModel, *, name: str) -> Entrant | None
     again = [_figures(clips, one) for one in model.repeats()]
     names = clips.dataset.info.label_space.names
     return answers_entrant(clips, answers, name=name, names=names, origin=origin_of(model, name=name), again=again)
+
+
+def _detector(clips: Clips, model: StoredModel, *, name: str) -> Entrant | None:
+    answers = model.load()
+    along = followed(overall(clips.dataset), answers) if isinstance(answers, BoxAnswers) else None
+    if along is None or isinstance(along, Missing):
+        return None
+    found = {one.name: column_of(one, along) for one in measures_of("boxes")}
+    own = {name: column for name, column in found.items() if not isinstance(column, Missing)}
+    columns = {name: without_each(column) if isinstance(column, Column) else column for name, column in own.items()}
+    return Entrant(ModelColumns(name=name, columns=columns), None, origin_of(model, name=name), own)
 
 
 def _own_clips(clips: Clips, model: StoredModel) -> tuple[Clips, StoredModel] | None:
@@ -186,7 +215,7 @@ def answers_entrant(
         first = {key: np.nan if column.value is None else column.value for key, column in columns.items()}
         repeats = {key: np.array([first[key], *(one.get(key, np.nan) for one in again)]) for key in columns}
     track = Track(video.along, video.known, video.scored, video.stopped, (*names, "none of the classes"))
-    return Entrant(ModelColumns(name=name, columns=columns, repeats=repeats), track, origin)
+    return Entrant(ModelColumns(name=name, columns=columns, repeats=repeats), track, origin, columns)
 
 
 def _figures(clips: Clips, answers: Answers) -> dict[str, float]:
@@ -204,9 +233,9 @@ def _figures(clips: Clips, answers: Answers) -> dict[str, float]:
 def compare_on_clips(
     clips: Clips, models: Mapping[str, StoredModel], *, scope: Scope = "these-clips"
 ) -> tuple[ClipComparison, ...]:
-    """Compare every pair of classifiers on the same clips; the earlier model of a pair is the old one."""
+    """Compare every pair of classifiers, and of detectors, on the same clips; the earlier model is the old one."""
     entrants = [one for name, model in models.items() if (one := entrant_of(clips, model, name=name)) is not None]
-    pairs = list(combinations(entrants, 2))
+    pairs = [pair for pair in combinations(entrants, 2) if pair[0].measures == pair[1].measures]
     return tuple(pair_on_clips(clips, old, new, scope=scope, with_spots=len(pairs) <= MOST_PAIRS) for old, new in pairs)
 
 
@@ -218,11 +247,11 @@ def pair_on_clips(
     scope: Scope,
     with_spots: bool = True,
 ) -> ClipComparison:
-    """Compare two classifiers on the same clips."""
-    old_columns, old_track, new_columns, new_track = old.columns, old.track, new.columns, new.track
+    """Compare two classifiers, or two detectors, on the same clips."""
+    old_columns, new_columns, measures = old.columns, new.columns, old.measures
     reason = other_machine(old.origin, new.origin)
-    found = differences(clips.measures, old_columns, new_columns, scope=scope, tolerance=clips.tolerance(reason))
-    lead = lead_of(clips.measures, found)
+    found = differences(measures, old_columns, new_columns, scope=scope, tolerance=clips.tolerance(reason))
+    lead = lead_of(measures, found)
     leading = next((one for one in found if one.measure == lead), None)
     effective = None
     if lead is not None and scope == "this-recording":
@@ -235,7 +264,7 @@ def pair_on_clips(
     if clips.cuts:
         sets = "1 set was" if clips.cuts == 1 else f"{clips.cuts} sets were"
         cautions.append(f"{sets} excluded, because a scene cut lies inside")
-    lacking = int((~(old_track.scored & new_track.scored)).sum())
+    lacking = int((~old.scored_with(new)).sum())
     if lacking:
         cautions.append(f"{lacking} of {clips.shared.plan.n_sets} sets lack answers of one model and are not compared")
     return ClipComparison(
@@ -249,17 +278,17 @@ def pair_on_clips(
         lead=lead,
         verdict=None if leading is None else leading.verdict,
         differences=found,
-        unsteady=_spots(clips, old_track, new_track) if with_spots else (),
-        steady=_spots(clips, new_track, old_track) if with_spots else (),
+        unsteady=_spots(clips, old.track, new.track) if with_spots else (),
+        steady=_spots(clips, new.track, old.track) if with_spots else (),
         effective=effective,
         cautions=tuple(cautions) or None,
     )
 
 
-def _spots(clips: Clips, steady: Track, other: Track) -> tuple[Spot, ...]:
+def _spots(clips: Clips, steady: Track | None, other: Track | None) -> tuple[Spot, ...]:
     """Return the places where `steady` keeps its answer and `other` changes its own, those with most changes first."""
     shared = clips.shared
-    if steady.stopped or other.stopped:
+    if steady is None or other is None or steady.stopped or other.stopped:
         return ()
     known = steady.known & other.known
     line = shared.timeline + np.cumsum(~known)

@@ -3,7 +3,9 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 from strobe.analyses.answer_patterns import answer_lines, with_twins
 from strobe.analyses.ceilings import Ceilings
@@ -12,6 +14,7 @@ from strobe.analyses.clips import ClipComparison, Scope
 from strobe.analyses.comparison import Comparison, compare
 from strobe.analyses.detection import has_boxes
 from strobe.analyses.detection import score as score_boxes
+from strobe.analyses.forms import differences, form_families
 from strobe.analyses.label_sample import is_planned
 from strobe.analyses.model_results import ClassificationScore, DetectionScore
 from strobe.analyses.plan import Plan, ScoreOptions
@@ -25,6 +28,7 @@ from strobe.core.names import short_names
 from strobe.core.ports import Progress
 from strobe.core.readings import reading_lines
 from strobe.core.tasks import Task
+from strobe.metrics.columns import estimate
 from strobe.models.requested import requested_models
 from strobe.report.headline import out_of_reach
 from strobe.report.view import Subject, kinds_of
@@ -32,15 +36,24 @@ from strobe.report.wording import counted
 from strobe.store.opening import Opened
 from strobe.store.run_folder import Run, StoredModel, Subset
 from strobe.studies.detection.records import DetectionOptions
+from strobe.studies.forms.measures import pair_columns
+from strobe.studies.forms.records import Forms, FormScore
 from strobe.workflows.clips import clips_of, compare_on_clips
+
+MOST_FORMS = 10
+"""The most pairs of forms of one model that are compared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """The comparisons of every pair of models: with labels or boxes, and without labels on the clips themselves."""
+    """The comparisons of every pair of models: with labels or boxes, and without labels on the clips themselves.
+
+    `forms` has what changes from the first to the second of each pair that are forms of one model.
+    """
 
     comparisons: tuple[Comparison, ...]
     clips: tuple[ClipComparison, ...] = ()
+    forms: tuple[Forms, ...] = ()
 
 
 def compare_runs(
@@ -76,7 +89,7 @@ def compare_runs(
     boxed = bool(detectors) and has_boxes(dataset)
     by_map = len(detectors) > 1 and boxed
     clips, _ = clips_of(given, dataset, options)
-    by_flicker = clips is not None and len(entries) - len(detectors) > 1
+    by_flicker = clips is not None and (len(entries) - len(detectors) > 1 or (len(detectors) > 1 and not boxed))
     planned = by_flicker and is_planned(dataset)
     without_accuracy = (by_map or by_flicker) and (planned or not dataset.labelled.any())
     if planned:
@@ -105,10 +118,24 @@ def compare_runs(
     def read(*names: str, cautions: tuple[str, ...] | None) -> tuple[str, ...] | None:
         return (*(cautions or ()), *reading_lines({name: facts[name] for name in names})) or None
 
+    forms = form_families({name: one.facts for name, one in entries})
+    pairs = [pair for pair in combinations(entries, 2) if any({one for one, _ in pair} <= {*f.names} for f in forms)]
     return Compared(
+        forms=tuple(_changed(dataset, options, *pair) for pair in pairs[:MOST_FORMS]),
         comparisons=tuple(replace(one, cautions=read(one.a, one.b, cautions=one.cautions)) for one in said),
         clips=tuple(replace(one, cautions=read(one.old, one.new, cautions=one.cautions)) for one in on_clips),
     )
+
+
+def _changed(
+    dataset: Dataset, options: ScoreOptions, old: tuple[str, StoredModel], new: tuple[str, StoredModel]
+) -> Forms:
+    """Return what changes from one form of a model to another, with a figure for each measure that the pair has."""
+    how: dict[str, Any] = {"replicates": options.draws, "seed": options.seed, "interval": options.interval}
+    columns = pair_columns(Plan(dataset, options), old[1].load(), new[1].load())
+    pair = {name: estimate(column, **how) for name, column in columns.items()}
+    score = FormScore(model=new[0], differs=differences(old[1].facts, new[1].facts), pair=pair)
+    return Forms(reference=old[0], forms=(FormScore(model=old[0]), score))
 
 
 def flicker_plan(dataset: Dataset, options: ScoreOptions) -> tuple[Plan | None, int]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from strobe.analyses.clips import Scope
 from strobe.analyses.comparison import COMPARED, Score, columns_of, compare
+from strobe.analyses.forms import form_families
 from strobe.analyses.gate import Gate, Limit, MissingSets, Opponent, extremes, judge, opponent, outcome
 from strobe.analyses.gate_plan import GatePlan, plan_loss
 from strobe.analyses.label_sample import is_planned
@@ -36,6 +37,7 @@ from strobe.report.view import Subject, kinds_of
 from strobe.report.wording import counted
 from strobe.store.opening import Opened
 from strobe.store.run_folder import Run, StoredModel
+from strobe.studies.forms.measures import pair_columns
 from strobe.studies.noise.score import noise_score, repeated_answers
 from strobe.studies.unlabelled.records import FlickerOptions
 from strobe.studies.variants.records import Contrast
@@ -172,9 +174,13 @@ def _parts(entrants: _Entrants, request: GateOptions, progress: Progress) -> lis
     if dataset.labelled.any() or no_flicker(given) is not None:
         # these are measured on the sets with a label
         of_clips = names - {one.name for one in CLASSIFICATION} - {one.name for one in DETECTION}
+    of_pair = {one.name for one in measures_of("forms")}
     noise = tuple(limit for limit in request.limits if limit.measure in of_noise)
+    changes = tuple(limit for limit in request.limits if limit.measure in of_pair)
+    if entrants.model.task is not Task.CLASSIFICATION:
+        of_clips = {one.name for one in measures_of("boxes")}
     flicker = tuple(limit for limit in request.limits if limit.measure in of_clips)
-    others = tuple(limit for limit in request.limits if limit.measure not in of_clips | of_noise)
+    others = tuple(limit for limit in request.limits if limit.measure not in of_clips | of_noise | of_pair)
     losses = tuple(
         limit
         for limit in others
@@ -193,7 +199,8 @@ def _parts(entrants: _Entrants, request: GateOptions, progress: Progress) -> lis
         part = _flicker(entrants, request, flicker, progress)
         note = f"flicker is measured on all {counted(part.judged.n_sets, 'set')}, with and without a label"
         parts.append(replace(part, cautions=(note, *part.cautions)) if others or losses else part)
-    return [*parts, _noise(entrants, request, noise)] if noise else parts
+    parts += [_noise(entrants, request, noise)] if noise else []
+    return [*parts, _changes(entrants, request, changes)] if changes else parts
 
 
 def _accuracies(
@@ -270,26 +277,24 @@ def _flicker(
         for label, stored in entrants.all.items():
             found = entrant_of(clips, stored, name=label)
             if found is None:
-                raise StrobeError(
-                    f"{printable(label)} is a detector, and {name} is a figure of classifiers; tables/links.csv of the "
-                    "run shows how often its boxes come and go"
-                )
+                raise StrobeError(f"{printable(label)}: nothing can be measured without labels, so {name} is unknown")
             held[label] = found
             advance(1)
     new, wanted = held[model.name], {limit.measure for limit in limits}
-    if not new.track.scored.any():
-        raise StrobeError(f"{printable(model.name)}: none of the {len(new.track.scored)} sets has all its answers")
-    columns = {name: column for name, column in new.columns.columns.items() if name in wanted}
+    scored = new.scored_with(new)
+    if scored.size and not scored.any():
+        raise StrobeError(f"{printable(model.name)}: none of the {len(scored)} sets has all its answers")
+    columns = {name: column for name, column in new.own.items() if name in wanted}
     how: Any = {"replicates": options.draws, "interval": options.interval}
     cohort = Cohort.of(given, needs_labels=labelled)
     cohort = cohort if labelled else replace(cohort, unlabelled_sets=0)
     opponents = [
         opponent(
             name,
-            clips.measures,
+            new.measures,
             new.columns.columns,
             old.columns.columns,
-            n_missing=int((~(new.track.scored & old.track.scored)).sum()),
+            n_missing=int((~new.scored_with(old)).sum()),
             scope=request.scope,
             clips=pair_on_clips(clips, old, new, scope=request.scope, with_spots=not labelled),
         )
@@ -303,10 +308,10 @@ def _flicker(
             **dict.fromkeys(new.columns.columns, nothing("it was not asked for")),
             **{name: estimate(column, seed=options.seed, **how) for name, column in columns.items()},
         },
-        missing=MissingSets(n=int((~new.track.scored).sum()), extremes=extremes(columns, **how)),
+        missing=MissingSets(n=int((~scored).sum()), extremes=extremes(columns, **how)),
         opponents=[replace(one, clips=None) for one in opponents] if labelled else opponents,
         cohort=cohort,
-        cautions=(*cohort.cautions(), *cut_lines(cuts)),
+        cautions=(*cohort.cautions(), *cut_lines(cuts if new.track is not None else 0)),
     )
 
 
@@ -335,6 +340,38 @@ def _noise(entrants: _Entrants, request: GateOptions, limits: tuple[Limit, ...])
     )
 
 
+def _changes(entrants: _Entrants, request: GateOptions, limits: tuple[Limit, ...]) -> _JudgedSets:
+    """Return the rules on what changes from the baseline to the model. Raise StrobeError without one baseline."""
+    lost, options = next((limit for limit in limits if limit.kind == "max_loss"), None), request.options
+    if lost is not None or len(entrants.baselines) != 1:
+        raise StrobeError(
+            f"{limits[0].measure} is a change from one baseline; use <<max={limits[0].measure}=0.5>> with one "
+            "<<baseline=MODEL>> or <<against=RUN>>"
+        )
+    (old,) = entrants.baselines.values()
+    dataset = overall(entrants.opened.dataset)
+    columns = pair_columns(Plan(dataset, options), old.load(), entrants.model.load())
+    figures = {
+        name: estimate(column, replicates=options.draws, seed=options.seed, interval=options.interval)
+        for name, column in columns.items()
+    }
+    return _JudgedSets(
+        limits=limits,
+        judged=dataset,
+        figures=figures,
+        missing=MissingSets(),
+        opponents=[],
+        cohort=Cohort.of(entrants.opened.dataset, needs_labels=False),
+        cautions=(),
+    )
+
+
+def _reference(models: Sequence[StoredModel], name: str | None) -> tuple[str, ...]:
+    """Return the form with which a model of a run is compared, if it is one of several forms of one model."""
+    families = form_families({one.name: one.facts for one in models})
+    return tuple(one.reference for one in families if name in one.names and name != one.reference)
+
+
 def _entrants(new: Path, request: GateOptions) -> _Entrants:
     """Return the model to judge and its baselines. Raise StrobeError if a name is missing or ambiguous."""
     gone = next((run for run in request.against if not run.exists()), None)
@@ -346,6 +383,12 @@ def _entrants(new: Path, request: GateOptions) -> _Entrants:
     whole = overall(opened.dataset)
     held = [Run(run).models(whole, allow_missing=request.allow_missing, k=request.options.k) for run in runs]
     model = _chosen(new, held[0], request.model, option="<<model>>", but=() if request.against else request.baselines)
+    if (
+        not request.against
+        and not request.baselines
+        and any(limit.measure in {one.name for one in measures_of("forms")} for limit in request.limits)
+    ):
+        request = replace(request, baselines=_reference(held[0], model.name))
     folders = short_names([str(run.resolve()) for run in runs])
     others: list[tuple[str, StoredModel]] = []
     for run, folder, models in list(zip(runs, folders, held, strict=True))[1 if request.against else 0 :]:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from strobe.analyses.clips import Difference, differences
 from strobe.analyses.comparison import Comparison, compare
+from strobe.analyses.detection import has_boxes
 from strobe.analyses.history import (
     ClipScore,
     Earlier,
@@ -77,7 +78,7 @@ def history(
     clips, cuts = (None, 0) if dataset.labelled.any() else clips_of(opened.dataset, dataset, options)
     held_models = {name: model for name, (_, _, model) in zip(names, entries, strict=True)}
     on_clips = {} if clips is None else _entrants(clips, held_models)
-    measure, flickers = (None, {}) if clips is None else _clip_scores(clips, on_clips, options)
+    measure, flickers = (None, {}) if clips is None else _clip_scores(on_clips, options)
     rest = {name: model for name, model in held_models.items() if name not in flickers}
     rest_scores = scores_of(dataset, rest, options, progress) if rest else {}
     scores: dict[str, Score] = {**rest_scores, **flickers}
@@ -127,20 +128,25 @@ def history(
 
 
 def _entrants(clips: Clips, models: Mapping[str, StoredModel]) -> dict[str, Entrant]:
-    """Return the classifiers with their columns."""
-    found = {name: entrant_of(clips, model, name=name) for name, model in models.items()}
+    """Return the classifiers with their columns; if there are none, the detectors, unless the dataset has boxes."""
+    chosen = {name: model for name, model in models.items() if model.task is Task.CLASSIFICATION}
+    if not chosen and not has_boxes(clips.dataset):
+        chosen = dict(models)
+    found = {name: entrant_of(clips, model, name=name) for name, model in chosen.items()}
     return {name: one for name, one in found.items() if one is not None}
 
 
 def _clip_scores(
-    clips: Clips, entrants: Mapping[str, Entrant], options: ScoreOptions
+    entrants: Mapping[str, Entrant], options: ScoreOptions
 ) -> tuple[Measure[Any] | None, dict[str, Score]]:
     """Return the measure that the steps are compared on, and the figure of each step.
 
     It is the first measure that leads and is not at its end for every step.
     """
     models = {name: one.columns for name, one in entrants.items()}
-    order = sorted((one for one in clips.measures if one.lead), key=lambda one: -one.lead)
+    order = sorted(
+        {one for model in entrants.values() for one in model.measures if one.lead}, key=lambda one: -one.lead
+    )
     known = [one for one in order if all(model.value(one.name) is not None for model in models.values())]
     free = [one for one in known if not is_saturated([model.columns[one.name] for model in models.values()])]
     measure = next(iter(free or known), None)
@@ -148,8 +154,8 @@ def _clip_scores(
         return None, {}
     how: Any = {"replicates": options.draws, "seed": options.seed, "interval": options.interval}
     return measure, {
-        name: ClipScore(model=name, measure=measure, figure=estimate(model.columns[measure.name], **how))
-        for name, model in models.items()
+        name: ClipScore(model=name, measure=measure, figure=estimate(model.own[measure.name], **how))
+        for name, model in entrants.items()
     }
 
 

@@ -145,6 +145,20 @@ def test_the_key_is_sent_and_never_repeated(server: Any, monkeypatch: pytest.Mon
     assert "cret" not in str(odd.value)
 
 
+def test_a_header_that_is_none_is_not_logged(
+    server: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """urllib3 logs what it cannot parse, and the service had put the key there."""
+
+    def broken(request: BaseHTTPRequestHandler) -> None:
+        key = request.headers["Authorization"][7:]
+        request.wfile.write(f"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nno colon {key}\r\n\r\n{{}}".encode())
+
+    monkeypatch.setenv("SECOND_KEY", "sk-secret")
+    assert client(server(broken), keys=("SECOND_KEY",)).send("POST", "/").body == b"{}"
+    assert "sk-secret" not in caplog.text
+
+
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="makes a certificate with openssl")
 def test_a_certificate_that_fails_is_one_line(server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"]

@@ -5,6 +5,7 @@ A request ends within its time-out, however slowly the service sends (`models/bo
 """
 
 import email.utils
+import logging
 import os
 import time
 import urllib.request
@@ -58,6 +59,7 @@ class HttpClient:
         urllib3 = require("urllib3", what=what, extra="remote")
         self.address, self._what, self._timeout, self._urllib3 = check_address(address, what), what, timeout, urllib3
         self._keys, self._secret = tuple(keys), key_of(keys, what)
+        keep_quiet("urllib3.connection")
         parts = urlsplit(self.address)
         proxy = None if urllib.request.proxy_bypass(parts.netloc) else urllib.request.getproxies().get(parts.scheme)
         tls = tls_context() if "https" in (parts.scheme, (proxy or "").partition(":")[0].lower()) else None
@@ -160,6 +162,11 @@ def patiently(call: Callable[[], Result], *, within: float) -> Result:
                 raise
             time.sleep(wait_s)
     return call()
+
+
+def keep_quiet(library: str) -> None:
+    """Keep a library from logging the bytes of a service, which may repeat the key."""
+    logging.getLogger(library).setLevel(logging.CRITICAL)
 
 
 def check_address(address: str, what: str) -> str:

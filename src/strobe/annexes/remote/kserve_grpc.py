@@ -1,12 +1,13 @@
 """Open Inference Protocol v2 over gRPC, with NVIDIA's client library (the extra `kserve-grpc`)."""
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from numpy.typing import NDArray
 
-from strobe.annexes.remote.http import MOST_BYTES, key_of, patiently
+from strobe.annexes.remote.http import MOST_BYTES, keep_quiet, key_of, patiently
 from strobe.annexes.remote.kserve_wire import DATATYPES, TOKEN, Arrays, ServedModel, array_of, broken
 from strobe.core.errors import ModelFailed, printable
 from strobe.core.late import require
@@ -31,12 +32,14 @@ class GrpcWire:
     protocol = "v2, gRPC, raw tensors"
 
     def __init__(self, address: str, *, what: str, name: str, version: str, limits: RequestLimits) -> None:
+        os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # its core prints what a service says, too
         self._library = require("tritonclient.grpc", what=what, extra="kserve-grpc")
         scheme, _, place = address.partition("://")
         if "/" in place:
             raise ModelFailed(f"{what}: expected an address without a path, e.g. grpc://HOST:8081")
         self._what, self._name, self._version, self._timeout = what, name, version, limits.timeout
         self._secret = key_of([TOKEN], what)
+        keep_quiet("grpc")
         self._headers = {"authorization": f"Bearer {self._secret}"} if self._secret else None
         bounds = [("grpc.max_receive_message_length", MOST_BYTES), ("grpc.max_send_message_length", -1)]
         self._client = self._library.InferenceServerClient(place, ssl=scheme == "grpcs", channel_args=bounds)

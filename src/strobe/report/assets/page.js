@@ -89,7 +89,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
     });
   });
   // On a phone a row becomes a block, and every cell shows the name of its column.
-  for (const row of table.tBodies[0].rows) [...row.cells].forEach((cell, column) => { if (column) cell.dataset.label = heads[column].dataset.name || heads[column].textContent.trim(); });
+  for (const row of table.tBodies[0].rows) [...row.cells].forEach((cell, column) => { if (column) cell.dataset.label = (heads[column].dataset.name || heads[column].textContent.trim()).replaceAll("_", "_\u200b"); });
   table.classList.add("stacks");
 }
 

@@ -5,6 +5,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from strobe.analyses.model_results import ModelResult
 from strobe.analyses.results import Results
 from strobe.analyses.scoring import Collector, ScorableModel, Scoring
@@ -32,8 +34,9 @@ def remedies(view: View) -> Answer:
     wide, narrow = panel_rows(len(found), (3, 1))
     return FigureContent(
         sentence=" ".join(verdict(name, rows) for name, rows in found.items()),
-        how="The lower and the further to the left, the better. The line joins the Pareto front: no other remedy is as "
-        "good in changes, accuracy, delay, passes and truth lost. tables/remedies.csv has every number.",
+        how="The lower and the further to the left, the better. On the Pareto front, no other remedy is as good in "
+        "changes, accuracy, delay, passes and truth lost; the line joins those with the fewest changes at their "
+        "delay. tables/remedies.csv has every number.",
         paint=small_multiples(
             [Panel(title=name, xlabel="delay, ms", paint=partial(_panel, rows)) for name, rows in found.items()],
             (3, 1),
@@ -45,14 +48,15 @@ def remedies(view: View) -> Answer:
 
 def _panel(rows: Sequence[RemedyScore], axes: Any) -> None:
     axes.plot([0], [0], alpha=0)  # both axes start at 0
-    for is_front, colour, line, name in ((True, RIGHT, "-", "Pareto front"), (False, GREY, "", "other remedies")):
-        part = [one for one in rows if one.is_front is is_front and one.changes_per_s is not None]
-        part.sort(key=lambda one: one.delay_ms or 0.0)
-        at = [one.delay_ms or 0.0 for one in part], [one.changes_per_s for one in part]
-        axes.plot(*at, color=colour, marker="o", markersize=4, linestyle=line, label=name)
-        for x, y, one in zip(*at, part, strict=True):
-            if is_front or one.remedy == NONE:
-                axes.annotate(one.remedy, (x, y), fontsize=6, color=colour, textcoords="offset points", xytext=(3, 3))
+    points = [(one.delay_ms or 0.0, one.changes_per_s, one) for one in rows if one.changes_per_s is not None]
+    known = sorted(points, key=lambda point: point[:2])
+    lowest = [point for at, point in enumerate(known) if point[1] < min((y for _, y, _ in known[:at]), default=np.inf)]
+    for is_front, colour, name in ((False, GREY, "other remedies"), (True, RIGHT, "Pareto front")):
+        part = [point[:2] for point in known if point[2].is_front is is_front]
+        axes.plot(*zip(*part, strict=True) if part else ((), ()), "o", color=colour, markersize=4, label=name)
+    axes.plot(*zip(*(point[:2] for point in lowest), strict=True), color=RIGHT)
+    for x, y, remedy in (*lowest, *(point for point in known if point[2].remedy == NONE)):
+        axes.annotate(remedy.remedy, (x, y), fontsize=6, color=RIGHT, textcoords="offset points", xytext=(3, 3))
 
 
 def _table(view: View) -> Table:

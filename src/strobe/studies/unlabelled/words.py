@@ -8,7 +8,7 @@ from strobe.core.errors import printable
 from strobe.core.estimate import Estimate, Missing
 from strobe.core.readings import folded
 from strobe.report.view import Lines, View
-from strobe.report.wording import counted, extreme, join, measured, percent, plain_number
+from strobe.report.wording import both_ends, counted, join, measured, percent, plain_number
 from strobe.studies.unlabelled.records import CONSTANT, FlickerResults, FlickerScore
 from strobe.studies.unlabelled.records_links import LinkScore
 
@@ -90,8 +90,7 @@ def flicker_lead(view: View, found: FlickerResults) -> tuple[str, str]:
     if lead is None:
         name, best = next(iter(models.items()))
         return f"{printable(name)} has no figure without labels on {view.sources}.", bound(found, best, "it", name)
-    order = sorted(models, key=lambda name: (_order(lead, models[name]), name))
-    name, last = order[0], order[-1]
+    (name, _, _), (last, least, tied) = both_ends(sorted(models), lambda one: _order(lead, models[one]), str)
     figure = lead.of(models[name])
     n = f"{_sets(models[name].flicker.n)} from {view.sources}"
     other = lead.of(models[last])
@@ -109,8 +108,7 @@ def flicker_lead(view: View, found: FlickerResults) -> tuple[str, str]:
     elif len(models) == 2:
         head += f", {printable(last)} {value}."
     else:
-        _, least, are_tied = extreme(models, lambda name: _order(lead, models[name]), str)
-        head += f". Of {len(models)} models, {least} {'are' if are_tied else 'is'} the least steady ({value})."
+        head += f". Of {len(models)} models, {least} {'are' if tied else 'is'} the least steady ({value})."
     return head, bound(found, models[name], printable(name), name)
 
 
@@ -286,7 +284,8 @@ def link_lines(view: View, found: FlickerResults) -> list[Lines]:
         return []
     columns = [one.name for one in measures_of("boxes") if one.headline][:IN_TERMINAL]
     title = f"{printable(view.results.dataset.name)}: boxes without labels"
-    notes = [f"[95 % interval] from {view.sources}", *box_notes(found)]
+    about = () if found.models else (*excluded(found), *(view.results.dataset.readings or ()))
+    notes = [f"[95 % interval] from {view.sources}", *about, *box_notes(found)]
     return [(title, ["model", *columns, "objects"], box_rows(found, IN_TERMINAL), notes)]
 
 

@@ -1,11 +1,14 @@
 """A relay in front of a service. From a moment on, it answers as a hostile service would: slowly, or without an end."""
 
 import contextlib
+import random
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
+
+from fuzz.readers import mutated
 
 Attack = Callable[[socket.socket], None]
 
@@ -68,7 +71,10 @@ ATTACKS: dict[str, Attack] = {
 
 
 class Relay:
-    """Passes bytes to the service at `url` until `attack` is set. Links that are open then are closed."""
+    """Passes bytes to the service at `url` until `attack` is set. Links that are open then are closed.
+
+    With `damage`, most parts of its replies are damaged.
+    """
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
@@ -76,6 +82,7 @@ class Relay:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = url.replace(f":{parts.port}", f":{self._listener.getsockname()[1]}")
         self.attack: Attack | None = None
+        self.damage: random.Random | None = None
         self.n_links = 0
         self._open: list[socket.socket] = []
         threading.Thread(target=self._serve, daemon=True).start()
@@ -111,15 +118,15 @@ class Relay:
                 return
             with socket.create_connection(self._to) as there:
                 self._open.append(there)
-                back = threading.Thread(target=_pump, args=(there, link), daemon=True)
+                back = threading.Thread(target=_pump, args=(there, link, self.damage), daemon=True)
                 back.start()
                 _pump(link, there)
                 back.join()
 
 
-def _pump(here: socket.socket, there: socket.socket) -> None:
+def _pump(here: socket.socket, there: socket.socket, damage: random.Random | None = None) -> None:
     with contextlib.suppress(OSError):
         while data := here.recv(2**16):
-            there.sendall(data)
+            there.sendall(data if damage is None or damage.random() < 0.3 else mutated(data, damage))
     with contextlib.suppress(OSError):
         there.shutdown(socket.SHUT_WR)

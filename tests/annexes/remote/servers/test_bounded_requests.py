@@ -5,6 +5,8 @@ The list of providers comes from their declarations. A new one fails the first t
 
 import ast
 import importlib.util
+import os
+import random
 import resource
 import socket
 import threading
@@ -147,6 +149,42 @@ def test_each_slow_answer_ends_in_time(served: Path, path: str, when: str) -> No
         assert "\n" not in str(error), name
         if when == "asking":
             assert isinstance(error, RequestFailed), (name, error)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", EVERY)
+def test_damaged_replies_are_answers_or_one_line(
+    served: Path, path: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Every reply is damaged somewhere, in its head or its body, while the model loads and while it answers."""
+    monkeypatch.setitem(globals(), "TIMEOUT_S", 1.0)
+    rng, refused = random.Random(path), []
+    image = np.zeros((40, 60, 3), dtype=np.uint8)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with PATHS[path](served) as (relay, load):
+        model = load()
+        prepared = [model.prepare(image)]
+        model.ask(prepared, sources=["a"])
+        relay.damage = rng
+        capfd.readouterr()
+
+        def try_one(number: int) -> None:
+            try:
+                if number % 2:
+                    model.ask(prepared, sources=["a"])
+                else:
+                    load()
+            except StrobeError as error:
+                refused.append(str(error))
+
+        with ThreadPoolExecutor(1) as pool:
+            for number in range(int(os.environ.get("STROBE_DAMAGED", "30"))):
+                relay.turn(None)
+                pool.submit(try_one, number).result(4 * LONGEST_S)
+    assert len(refused) > 10
+    assert not any("\n" in text for text in refused)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 400_000, "kilobytes"
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def _client(port: int, *, scheme: str = "http", timeout: float = TIMEOUT_S) -> HttpClient:

@@ -1,5 +1,7 @@
 """`kserve:NAME@grpc://…` against a gRPC server in this process that runs the same ONNX files."""
 
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -119,6 +121,28 @@ def test_a_message_that_repeats_the_key_escaped(served: Path, monkeypatch: pytes
             assert "INVALID_ARGUMENT: bad …" in str(failed.value), form
 
 
+def test_what_grpc_logs_is_not_printed(
+    served: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The library logs the bytes of a message that is not UTF-8, and a service had put the key there."""
+    import grpc
+    import v2_grpc
+
+    monkeypatch.setenv("STROBE_TOKEN", "s3cret/word+1")
+    with server(served) as running:
+        model = load(running.url, served)
+        prepared = [model.prepare(images(1)[0])]
+        capfd.readouterr()
+
+        def refuse(self: Any, name: str, context: Any) -> None:
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, b"\xff s3cret/word+1")
+
+        monkeypatch.setattr(v2_grpc.GrpcServer, "_check", refuse)
+        with pytest.raises(RequestFailed) as failed:
+            model.ask(prepared, sources=["a"])
+    assert "s3cret" not in str(failed.value) + caplog.text + "".join(capfd.readouterr())
+
+
 def test_a_certificate_that_fails_is_one_line(served: Path, tmp_path: Path) -> None:
     import grpc
     from v2_server import self_signed
@@ -130,6 +154,16 @@ def test_a_certificate_that_fails_is_one_line(served: Path, tmp_path: Path) -> N
     secure.start()
     with pytest.raises(StrobeError) as failed:
         load(f"grpcs://127.0.0.1:{port}", served, limits={"timeout": 3})
+    # In a process of its own, since the core of gRPC reads once what it may print.
+    script = (
+        "import sys\nfrom strobe.models.options import LoadOptions\nfrom strobe.models.registry import load_model\n"
+        "try:\n    load_model(sys.argv[1], LoadOptions(limits={'timeout': 3}))\n"
+        "except Exception as error:\n    print(error)\n"
+    )
+    words = [sys.executable, "-c", script, f"kserve:world@grpcs://127.0.0.1:{port}"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert (done.stdout.count("\n"), done.stderr) == (1, "")
+    assert "certificate cannot be verified" in done.stdout
     secure.stop(None).wait()
     assert "certificate cannot be verified" in str(failed.value)
     assert "\n" not in str(failed.value)

@@ -1,5 +1,6 @@
 """Log-ins from forged addresses and floods of them; and what a live viewer writes after its dataset has gone."""
 
+import ast
 import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -132,3 +133,22 @@ def test_a_dataset_that_comes_back_is_written_to_again(world, view_server):
     (world / "away").rename(world / "data")
     assert ann.post("/api/tag", json=body).status_code == 200
     assert len((world / "data/tags.jsonl").read_text().splitlines()) == 1
+
+
+def test_every_server_has_these_tests() -> None:
+    """The applications of strobe, as the code makes them."""
+    made = {
+        path.parent.name
+        for path in Path(strobe.__file__).parent.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("FastAPI", "HTTPServer", "create_server"))
+    }
+    assert made == {"review", "view"}
+    names = [
+        "test_forged_addresses_buy_no_guesses",
+        "test_a_flood_of_wrong_keys_holds_up_no_right_one",
+        "test_nothing_is_written_where_the_dataset_no_longer_is",
+    ]
+    for one in made:
+        text = (Path(__file__).parents[1] / one / f"test_{one}_limits.py").read_text(encoding="utf-8")
+        assert all(f"def {name}(" in text for name in names), one

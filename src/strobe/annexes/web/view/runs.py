@@ -34,8 +34,9 @@ COLUMNS = (
 
 @cache
 def columns() -> tuple[str, ...]:
-    """Return the figures of the table: the first ones, and every other measure that a table of the page shows."""
-    return tuple(dict.fromkeys([*COLUMNS, *(name for name, one in measures_by_name().items() if one.headline)]))
+    """Return the figures of the table: the first ones, and every other measure of one model that the page shows."""
+    others = [name for name, one in measures_by_name().items() if one.headline and one.family != "forms"]
+    return tuple(dict.fromkeys([*COLUMNS, *others]))
 
 
 class RunTable:

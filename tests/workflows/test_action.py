@@ -11,12 +11,11 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.workflows.test_against import CALM
-from tests.workflows.test_eval_videos import MODELS, clip
+from made_clips import CALM, MODELS, clip
 
 pytest.importorskip("av")
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
 GH = """\
 #!/bin/sh
