@@ -227,7 +227,8 @@ class Gap:
             same = a.kind == b.kind and a.total.shape == b.total.shape
             expect(same, "columns", "the same measure on the same rows", a.kind)
             if not (both := a.measured & b.measured).all():
-                self.a, self.b = a.only(both), b.only(both)
+                self.a = a.only(both)
+                self.b = replace(b, total=b.total[both], size=b.size[both], video=self.a.video)
             self.unpaired = int(np.count_nonzero(~both))
         self.n = min(self.a.n, self.b.n)
         if unknown := [one for one in (self.a, self.b) if one.value is None]:
