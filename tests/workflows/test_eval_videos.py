@@ -347,18 +347,18 @@ def test_a_video_shorter_than_k_is_noted(called: Called, place: Path) -> None:
 
 
 def test_detectors_without_labels_are_gated_compared_and_followed(called: Called, place: Path) -> None:
-    """The clip has 25 frames in a second; one of them has no box, which is 2.4 seconds of each minute."""
+    """One of the 21 frames of the set has no box, at 25 frames per second: 2.86 seconds of each minute."""
     (place / "m.py").write_text(MODELS + GAPPY, encoding="utf-8")
     words = ("-m", "blobs=py:m.py:blobs", "-m", "gappy=py:m.py:gappy")
     called("eval", "clip.mkv", *words, "-o", "run", *QUICK)
     said = called("compare", "run")
-    assert "gappy is worse than blobs on clip: outage_seconds 0.00 s/min → 2.40 s/min." in said
+    assert "gappy is worse than blobs on clip: outage_seconds 0.00 s/min → 2.86 s/min." in said
     rule = ("gate", "run", "-m", "gappy", "-q")
-    assert "FAILED  outage_seconds at most 2 s/min: 2.40" in called(*rule, "--max", "outage_seconds=2", code=1)
-    assert "passed  completeness at least 90 %: 96.0" in called(*rule, "--min", "completeness=90")
+    assert "FAILED  outage_seconds at most 2 s/min: 2.86" in called(*rule, "--max", "outage_seconds=2", code=1)
+    assert "passed  completeness at least 90 %: 95.2" in called(*rule, "--min", "completeness=90")
     lost = called(*rule, "--baseline", "blobs", "--max-loss", "longest_outage=0.01", code=1)
     assert "FAILED  growth of longest_outage at most 0.01 s: 0.04 s" in lost
-    assert "2.40 worse" in re.sub(" +", " ", called("history", "run"))
+    assert "2.86 worse" in re.sub(" +", " ", called("history", "run"))
     assert "unknown measure for --max 'flip_rate'" in called(*rule, "--max", "flip_rate=2", code=2)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from strobe.analyses.clips import Scope
 from strobe.analyses.comparison import COMPARED, Score, columns_of, compare
+from strobe.analyses.detection import has_boxes
 from strobe.analyses.forms import form_families
 from strobe.analyses.gate import Gate, Limit, MissingSets, Opponent, extremes, judge, opponent, outcome
 from strobe.analyses.gate_plan import GatePlan, plan_loss
@@ -179,6 +180,8 @@ def _parts(entrants: _Entrants, request: GateOptions, progress: Progress) -> lis
     changes = tuple(limit for limit in request.limits if limit.measure in of_pair)
     if entrants.model.task is not Task.CLASSIFICATION:
         of_clips = {one.name for one in measures_of("boxes")}
+        if not has_boxes(dataset):  # nothing else can be measured, and the message names what can
+            of_clips |= {limit.measure for limit in request.limits} - of_noise - of_pair
     flicker = tuple(limit for limit in request.limits if limit.measure in of_clips)
     others = tuple(limit for limit in request.limits if limit.measure not in of_clips | of_noise | of_pair)
     losses = tuple(
