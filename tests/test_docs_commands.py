@@ -60,6 +60,15 @@ SMALL = {
 
 PARSED = {
     "strobe eval data/ -m kserve:": "a service answers; tests/annexes/remote/ runs one",
+    "strobe eval DATASET -m @forms.toml": "a log of a phone; tests/studies/test_forms.py runs the like",
+    "strobe compare run/ -m efficientnet-lite0 -m int8": "of the line above",
+    "strobe gate run/ -m int8": "of the line above",
+    "strobe eval dog.mp4 -m efficientnet-lite1 --against": "exit code 1, because it is worse; test_against.py runs it",
+    "strobe eval clips/ -m new=py:": "the reader's model; tests/workflows/test_action.py runs it",
+    "strobe bless run/": "of the line above",
+    "strobe gate run/ --min acc_pmk=50": "needs labels; tests/workflows/test_gate.py runs it",
+    "strobe gate run/ --against main-run/": "needs an older run; tests/workflows/test_gate.py runs it",
+    "strobe gate run/ -m new": "of the line above",
     "strobe import photos pictures/": "of the lines below",
     "strobe synthesize data/scenes": "tests/annexes/web/test_central.py runs this line",
     "strobe train stills data/scenes": "of the line above",
@@ -133,6 +142,7 @@ LAID = {
     "docs/people.md": "downloads cat-or-dog",
     "docs/report.md": "DATASET scores.json",
     "docs/annexes/web-review.md": "DATASET votes.csv scores.json run runs/detector flicker guidelines.md examples.csv",
+    "docs/remedies.md": "clips DATASET scores.json",
     "docs/simulate.md": "photos a.jpg b.jpg photo-labels",
     "docs/training.md": "world-as-clips",
     "docs/video.md": "clips-as-videos dog.mp4 labels.csv",
