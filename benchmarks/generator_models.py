@@ -203,8 +203,8 @@ class Bench:
     def _classifier(
         self, part: str, name: str, stage: int, material: Material, held: Material, *, share: float
     ) -> None:
+        from strobe.annexes.train.classifiers import train
         from strobe.train.recipe import find
-        from strobe.workflows.train import train
 
         recipe, _, network, stages = CLASSIFIERS[name]
         epochs = self.size.epochs[recipe != "stills"]

@@ -43,18 +43,6 @@ def _detection(out: Path, bar: "Progress", _offline: bool) -> "Iterable[Evaluati
     yield demo_detection(out, bar)
 
 
-def _training(out: Path, bar: "Progress", _offline: bool, *, size: str, seeds: int) -> "Iterable[Evaluation]":
-    from strobe.workflows.demo_training import demo_training
-
-    yield demo_training(out, bar, size=size, seeds=seeds)
-
-
-def _training_lines(results: "Results") -> Iterable[str]:
-    from strobe.studies.trainings.tables import training_lines
-
-    return training_lines(results)
-
-
 def _generator(out: Path, bar: "Progress", _offline: bool) -> "Iterable[Evaluation]":
     from strobe.workflows.demo_generator import demo_generator
 
@@ -81,26 +69,6 @@ def _background(out: Path, bar: "Progress", offline: bool) -> "Iterable[Evaluati
 
 _DEFAULT = Demo(run=_default)
 DETECTION = Demo(run=_detection)
-TRAINING = Demo(
-    run=_training,
-    options=(
-        click.Option(
-            ["--size"],
-            type=click.Choice(["toy", "small", "full"]),
-            default="small",
-            show_default=True,
-            help="With --training: small for a CPU, full for a GPU, toy for a quick look.",
-        ),
-        click.Option(
-            ["--seeds"],
-            type=click.IntRange(1, 100),
-            default=3,
-            show_default=True,
-            help="With --training: number of times that every recipe is trained.",
-        ),
-    ),
-    lines=_training_lines,
-)
 GENERATOR = Demo(run=_generator)
 AUTOENCODER = Demo(run=_autoencoder)
 BACKGROUND = Demo(run=_background)
@@ -111,10 +79,6 @@ DEMOS = Registry(
     "demo",
     {
         "detection": ("strobe.cli.demo:DETECTION", "Instead, run a small detector on the synthetic world."),
-        "training": (
-            "strobe.cli.demo:TRAINING",
-            "Instead, train every recipe on the synthetic world with several seeds.",
-        ),
         "generator": (
             "strobe.cli.demo:GENERATOR",
             "Instead, search for coarse to fine changes that two classifiers get wrong.",

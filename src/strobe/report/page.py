@@ -258,8 +258,10 @@ def _context(
 
 
 def asset(name: str) -> str:
-    """Return the text of a file in report/assets."""
-    return (resources.files("strobe.report") / "assets" / name).read_text(encoding="utf-8")
+    """Return the text of a file in report/assets, or "package:file" of a file elsewhere."""
+    package, _, file = name.rpartition(":")
+    folder = resources.files(package) if package else resources.files("strobe.report") / "assets"
+    return (folder / file).read_text(encoding="utf-8")
 
 
 def render(template: str, content: Mapping[str, object], *, scripts: Sequence[str]) -> str:
@@ -270,7 +272,7 @@ def render(template: str, content: Mapping[str, object], *, scripts: Sequence[st
     """
     jinja2 = require("jinja2", what="the report", extra="report")
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("strobe.report", "assets"), autoescape=True, trim_blocks=True, lstrip_blocks=True
+        loader=jinja2.FunctionLoader(asset), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
     script = "\n".join(map(asset, scripts))
     shared = {

@@ -56,7 +56,8 @@ class SectionFigures:
 class Chapter:
     """A chapter of the page: its anchor, its title, its template, and the content that the template shows.
 
-    `nav` is a shorter title for the navigation, if there is one. The default template shows `content["intro"]`, the
+    `nav` is a shorter title for the navigation, if there is one. A template is a file of report/assets, or
+    "package:file". The default template shows `content["intro"]`, the
     figures of the section with the chapter's name, and the tables in `content["tables"]`, each a `Lines`. `terms` are
     added to the page's glossary. `data` is passed to the page's scripts as JSON, by the id of its element.
     """
@@ -165,7 +166,6 @@ STUDIES: Registry[Study] = StudyList(
         "noise": "strobe.studies.noise.study:NOISE",
         "remedies": "strobe.studies.remedies.study:REMEDIES",
         "forms": "strobe.studies.forms.study:FORMS",
-        "trainings": "strobe.studies.trainings.study:TRAININGS",
         "review": "strobe.studies.review.study:REVIEW",
         "stills": "strobe.studies.stills.study:STILLS",
         "generator": "strobe.studies.generator.study:GENERATOR",

@@ -12,7 +12,7 @@ from strobe.core.files import write_bytes
 from strobe.core.png import png_bytes
 from strobe.core.ports import Progress
 from strobe.models.strobe_net import plan_of
-from strobe.train.recipe import Recipe
+from strobe.train.recipe import Recipe, Training
 from strobe.workflows.options import TrainOptions
 from strobe.workflows.train_gan import NetTraining, sample_sheet
 from strobe.workflows.train_job import Material, Trained, in_training
@@ -120,3 +120,10 @@ class _AutoencoderTraining(NetTraining):
             "",
             f"Reconstructions explain {figures[0]:.1%} of the variance of held-out images ({held}).",
         ]
+
+
+def _summary(done: Trained) -> str:
+    return f"reconstructions explain {done.history[-1].figures[0]:.1%} of the variance of held-out images"
+
+
+AUTOENCODER = Training(run=train_autoencoder, summary=_summary, package="strobe.train")

@@ -16,7 +16,7 @@ from strobe.core.png import png_bytes
 from strobe.core.ports import Progress
 from strobe.core.quoting import safe_markdown
 from strobe.models.strobe_net import plan_of
-from strobe.train.recipe import Recipe
+from strobe.train.recipe import Recipe, Training
 from strobe.workflows.options import TrainOptions
 from strobe.workflows.train_card import CARD, CURVES, WEIGHTS, draw_curves, how_made, trained_on, versions_of
 from strobe.workflows.train_job import Material, Trained, TrainingJob, in_training
@@ -276,3 +276,11 @@ class _GanTraining(NetTraining):
         names = ", ".join(safe_markdown(name) for name in self._space.names[:12])
         more = f" and {len(self._space) - 12} more" if len(self._space) > 12 else ""
         return [f"- {len(self._space)} classes: {names}{more}"]
+
+
+def _summary(done: Trained) -> str:
+    first, second = done.history[-1].named.values()
+    return f"the discriminator classifies {first:.1%} of its samples and {second:.1%} of held-out images correctly"
+
+
+GAN = Training(run=train_gan, summary=_summary, package="strobe.train")

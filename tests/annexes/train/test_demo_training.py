@@ -2,15 +2,15 @@
 
 import pytest
 
+from strobe.annexes.train.demo import demo_training
+from strobe.annexes.train.series import RUNGS, SIZES, SeriesJob, jobs_of, train_series
 from strobe.cli.demo import default_folder
 from strobe.core.errors import UnknownName
 from strobe.core.ports import Silent
 from strobe.synthetic.sets import SyntheticOptions, synthetic_dataset
 from strobe.synthetic.world import WorldOptions
 from strobe.workflows import training_series as ladder
-from strobe.workflows.demo_training import demo_training
 from strobe.workflows.synthesize import rendered
-from strobe.workflows.training_series import RUNGS, SIZES, SeriesJob, jobs_of, train_series
 
 
 @pytest.mark.slow

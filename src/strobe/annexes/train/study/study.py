@@ -6,11 +6,11 @@ from dataclasses import replace
 from strobe.analyses.model_results import ClassificationScore
 from strobe.analyses.results import Results
 from strobe.analyses.scoring import Collector, Scoring
+from strobe.annexes.train.study import figures
+from strobe.annexes.train.study.score import SEED_MARK, trainings
+from strobe.annexes.train.study.tables import TABLES, spread_text
 from strobe.report.study import SectionFigures, Study
 from strobe.report.view import View
-from strobe.studies.trainings import figures
-from strobe.studies.trainings.score import SEED_MARK, trainings
-from strobe.studies.trainings.tables import TABLES, spread_text
 
 FIGURES = (figures.trainings,)
 
@@ -22,7 +22,11 @@ class TrainingSeries(Study):
     tables = TABLES
     drawings = FIGURES
     needs_to_score = ("has_several_models",)
-    needs_to_show = ("results.trainings",)
+    needs_to_show = ("results.added",)
+
+    def applies(self, view: View) -> bool:
+        """Return whether a recipe was trained several times."""
+        return "trainings" in view.results.added
 
     def collector(self, scoring: Scoring) -> Collector:
         """Return the means over trainings."""
@@ -34,7 +38,10 @@ class TrainingSeries(Study):
 
     def content(self, view: View) -> Mapping[str, object]:
         """Return the rows of the recipes."""
-        return {"trainings": () if view.words.is_still else view.results.trainings, "spread_text": spread_text}
+        if view.words.is_still:
+            return {}
+        rows = view.results.added["trainings"]
+        return {"trainings": rows, "spread_text": spread_text, "first_results": f"{__package__}:trainings.html.j2"}
 
 
 class TrainingScores(Collector):
@@ -50,7 +57,8 @@ class TrainingScores(Collector):
         if not any(SEED_MARK in one.model for one in scores):
             return results
         whole, options = self._scoring.merged.labelled_sets(), self._scoring.options
-        return replace(results, trainings=trainings(whole, scores, seed=options.seed, replicates=options.draws))
+        found = trainings(whole, scores, seed=options.seed, replicates=options.draws)
+        return replace(results, added={**results.added, "trainings": found}) if found else results
 
 
 TRAININGS = TrainingSeries()

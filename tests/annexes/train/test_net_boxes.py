@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from strobe.annexes.train.detectors import train_detector
 from strobe.core.errors import ModelFailed, StrobeError
 from strobe.core.ports import Silent
 from strobe.models.detectors.tiny_net import NetBoxes
@@ -15,7 +16,6 @@ from strobe.synthetic.sets import SyntheticOptions, synthetic_dataset
 from strobe.synthetic.world import WorldOptions
 from strobe.train.recipe import find
 from strobe.workflows.options import TrainOptions
-from strobe.workflows.train_detector import train_detector
 from strobe.workflows.train_job import Material
 
 CPU = LoadOptions(device="cpu")

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from strobe.annexes.train.detectors import train_detector
 from strobe.cli.main import main
 from strobe.core.errors import StrobeError
 from strobe.core.ports import Silent
@@ -15,7 +16,6 @@ from strobe.models.registry import load_model
 from strobe.models.weights import read_state
 from strobe.train.recipe import find
 from strobe.workflows.options import TrainOptions
-from strobe.workflows.train_detector import train_detector
 from strobe.workflows.train_job import Material
 
 torch = pytest.importorskip("torch")
@@ -76,7 +76,7 @@ def test_the_written_model_is_a_detector_and_no_classifier(material: Material, t
 def test_a_stopped_training_resumes_to_the_same_weights(
     material: Material, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from strobe.train.boxes import BoxTrainer
+    from strobe.annexes.train.boxes import BoxTrainer
 
     plain = _trained(material, "timm:test_resnet", tmp_path / "whole", scratch=True, steps=4)
     backward = BoxTrainer.backward

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strobe.analyses.model_results import ClassificationScore
+from strobe.annexes.train.study.records import Spread, Trainings
 from strobe.core.dataset import Dataset
 from strobe.metrics.bootstrap import REPLICATES, Bootstrap
-from strobe.studies.trainings.records import Spread, Trainings
 
 SEED_MARK = "~"
 """The separator between the name of a recipe and its training seed: `pmk~2`."""

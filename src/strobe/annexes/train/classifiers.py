@@ -16,22 +16,21 @@ from strobe.core.estimate import Estimate
 from strobe.core.ports import Image, Progress
 from strobe.models.options import default_batch
 from strobe.store.media import decode_image
-from strobe.train.recipe import Recipe
+from strobe.train.recipe import Recipe, Training
 from strobe.workflows.options import TrainOptions
 from strobe.workflows.train_card import About, began, finish, noted, trained_on
 from strobe.workflows.train_job import Material, Trained, TrainingJob, in_training, load_options
 from strobe.workflows.vary_corruption import frost_photographs
 
 if TYPE_CHECKING:
+    from strobe.annexes.train.probe import StoredFeatures
+    from strobe.annexes.train.trainer import ClassifierMeasure, Frames, Hooks, LabelledAnchors, Normal, Trainer
     from strobe.models.plan import ImagePlan
     from strobe.models.trainable import Backbone, TrainableStart
-    from strobe.train.loop import ClassifierMeasure
     from strobe.train.pixels import Pixels
-    from strobe.train.probe import StoredFeatures
     from strobe.train.sets import TrainingSets
     from strobe.train.split import Split
     from strobe.train.streaming import StreamedPixels
-    from strobe.train.trainer import Frames, Hooks, LabelledAnchors, Normal, Trainer
 
 
 def train(
@@ -142,18 +141,17 @@ class _ClassifierTraining(TrainingJob):
     @property
     def _scoring(self) -> str | None:
         """The number type in which the members of a set are ranked; None if the recipe does not rank them."""
-        from strobe.train.trainer import quick_precision
+        from strobe.annexes.train.trainer import quick_precision
 
         if not self.recipe.takes_sets:
             return None
         return quick_precision(self.device, self.precision) if self.options.precision == "auto" else self.precision
 
     def _trainer(self, split: "Split", start: "TrainableStart") -> "tuple[Trainer, ClassifierMeasure]":
+        from strobe.annexes.train.probe import Probe
+        from strobe.annexes.train.trainer import ClassifierMeasure, FlickerMeasure, Normal
         from strobe.models.trainable import Backbone
-        from strobe.train.loop import ClassifierMeasure, FlickerMeasure
-        from strobe.train.probe import Probe
         from strobe.train.sets import HeldOut, TrainingSets
-        from strobe.train.trainer import Normal
 
         recipe, plan, dataset = self.recipe, start.plan, self.material.dataset
         hooks = self.processes.first_then_all(lambda: hooks_of(recipe, self.say, offline=self.options.offline))
@@ -192,9 +190,9 @@ class _ClassifierTraining(TrainingJob):
 
     def _labelled(self, split: "Split", plan: "ImagePlan") -> "LabelledAnchors | None":
         """Return the labelled images that join a training without labels."""
+        from strobe.annexes.train.trainer import LabelledAnchors
         from strobe.train.sets import TrainingSets
         from strobe.train.split import labelled_anchors
-        from strobe.train.trainer import LabelledAnchors
 
         if self.anchors is None:
             return None
@@ -215,7 +213,7 @@ class _ClassifierTraining(TrainingJob):
         *,
         anchors: "LabelledAnchors | None" = None,
     ) -> "Trainer":
-        from strobe.train.trainer import Trainer
+        from strobe.annexes.train.trainer import Trainer
 
         return Trainer(
             module,
@@ -237,8 +235,8 @@ class _ClassifierTraining(TrainingJob):
         """Return the network's features of every frame, computed once. Their pixels are not stored."""
         import torch
 
+        from strobe.annexes.train.probe import StoredFeatures, fill_features
         from strobe.train.pixels import kept_table
-        from strobe.train.probe import StoredFeatures, fill_features
 
         prepare, dataset = normal.on(self.device), material.dataset
 
@@ -336,7 +334,7 @@ class _ClassifierTraining(TrainingJob):
 
 def hooks_of(recipe: Recipe, say: Progress, *, offline: bool = False) -> "Hooks":
     """Return the functions from other packages that a recipe uses: a corruption, an attack."""
-    from strobe.train.trainer import Hooks
+    from strobe.annexes.train.trainer import Hooks
     from strobe.vary.corruptions import CORRUPTIONS, chosen, corrupt
     from strobe.vary.pgd import perturbed
 
@@ -360,3 +358,10 @@ def hooks_of(recipe: Recipe, say: Progress, *, offline: bool = False) -> "Hooks"
 
         return Hooks(attack=attacked)
     return Hooks()
+
+
+def _summary(done: Trained) -> str:
+    return f"held out {', '.join(f'{name} {value:.1%}' for name, value in done.history[-1].named.items())}"
+
+
+CLASSIFIERS = Training(run=train, summary=_summary, package="strobe.annexes.train")

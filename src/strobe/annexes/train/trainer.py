@@ -13,17 +13,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from strobe.annexes.train.losses import divergence, per_image, symmetric_kl, worst_of, worst_weight
+from strobe.annexes.train.probe import StoredFeatures
 from strobe.core.arrays import Ints
 from strobe.core.errors import StrobeError
 from strobe.core.ports import Image
 from strobe.train.draws import BatchDraw, Purpose, Schedule, generator, mixed
-from strobe.train.losses import divergence, per_image, symmetric_kl, worst_of, worst_weight
 from strobe.train.optimising import Optimisation, parts_of
 from strobe.train.pixels import Pixels
-from strobe.train.probe import StoredFeatures
 from strobe.train.processes import Processes
 from strobe.train.recipe import Recipe
-from strobe.train.sets import TrainingSets
+from strobe.train.sets import HeldOut, TrainingSets
 from strobe.train.streaming import StreamedPixels, parts_ahead, read_ahead
 
 Frames = Pixels | StreamedPixels | StoredFeatures
@@ -304,3 +304,44 @@ class Trainer(Optimisation):
                 classes[mine.start + start : mine.start + start + len(part)] = best.float()
         self.processes.add_up([classes])
         return np.asarray(classes.cpu().numpy().astype(np.int64))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClassifierMeasure:
+    """The sets a classifier is evaluated on, and their prepared frames."""
+
+    held: HeldOut
+    pixels: Frames
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The display names of the figures."""
+        return "acc_orig", "acc_pmk"
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys of the figures, which are the same as the display names."""
+        return self.names
+
+    def predicted(self, trainer: Trainer) -> NDArray[np.int64]:
+        """Return the class of each frame of the sets."""
+        return trainer.answers(self.pixels, self.held.pixel)
+
+    def measure(self, trainer: Trainer) -> tuple[float, ...]:
+        """Return the figures under `names`."""
+        return self.held.accuracy(self.predicted(trainer))
+
+
+class FlickerMeasure(ClassifierMeasure):
+    """The flicker on all held-out sets, and the accuracies on those that have labels."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The display names of the figures."""
+        return ("flicker",) if self.held.named is None else ("acc_orig", "acc_pmk", "flicker")
+
+    def measure(self, trainer: Trainer) -> tuple[float, ...]:
+        """Return the figures under `names`."""
+        predicted, named = self.predicted(trainer), self.held.named
+        flicker = self.held.flicker(predicted)
+        return (flicker,) if named is None else (*named.accuracy(predicted), flicker)

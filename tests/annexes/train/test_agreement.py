@@ -16,7 +16,10 @@ from safetensors.torch import load_file
 from test_trainer import NORMAL, recipe_of, small_net, small_pixels, small_sets
 
 import strobe
-from strobe.cli.train import command
+from strobe.annexes.train.classifiers import train
+from strobe.annexes.train.command import command
+from strobe.annexes.train.losses import divergence
+from strobe.annexes.train.trainer import LabelledAnchors, Trainer
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError
 from strobe.core.labels import LabelSpace
@@ -24,13 +27,10 @@ from strobe.core.ports import Silent
 from strobe.core.tables import Hints, Labels
 from strobe.synthetic.sets import SyntheticOptions, synthetic_dataset
 from strobe.synthetic.world import WorldOptions
-from strobe.train.losses import divergence
 from strobe.train.pixels import Pixels
 from strobe.train.recipe import Recipe, find, shipped
 from strobe.train.sets import HeldOut, TrainingSets
-from strobe.train.trainer import LabelledAnchors, Trainer
 from strobe.workflows.options import TrainOptions
-from strobe.workflows.train import train
 from strobe.workflows.train_job import Material
 
 NET = "timm:test_resnet"

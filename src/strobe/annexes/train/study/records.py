@@ -32,3 +32,7 @@ class Trainings:
     acc_orig_spread: Spread
     acc_pmk_spread: Spread
     drop_spread: Spread
+
+
+RECORD = tuple[Trainings, ...]
+"""The entry `trainings` of results.json."""

@@ -5,10 +5,10 @@ import pytest
 
 from strobe.analyses.model_results import ClassificationScore
 from strobe.analyses.plan import ScoreOptions
+from strobe.annexes.train.study.score import trainings
 from strobe.core.answers import ClassAnswers
 from strobe.core.dataset import Dataset
 from strobe.studies.temporal.score import score
-from strobe.studies.trainings.score import trainings
 from vid_shaped import dataset_of, random_scores, vid_world
 
 QUICK = ScoreOptions(bootstrap=False, control_seeds=1, windows=(), alphas=())

@@ -9,6 +9,7 @@ from made_stop import Stop, StopAfter
 from PIL import Image
 from safetensors.torch import load_file
 
+from strobe.annexes.train.classifiers import train
 from strobe.core.errors import StrobeError
 from strobe.core.ports import Silent
 from strobe.models.plan import ImagePlan
@@ -17,7 +18,6 @@ from strobe.train.recipe import Recipe, find
 from strobe.train.sets import TrainingSets
 from strobe.workflows.import_dataset import import_dataset
 from strobe.workflows.options import TrainOptions
-from strobe.workflows.train import train
 from strobe.workflows.train_job import Material
 
 NET = "timm:test_resnet"

@@ -10,18 +10,19 @@ import torch
 from made_stop import Stop, StopAfter
 from safetensors.torch import load_file
 
+from strobe.annexes.train.classifiers import train
+from strobe.annexes.train.detectors import train_detector
+from strobe.annexes.train.probe import StoredFeatures
 from strobe.core.errors import StrobeError
 from strobe.core.ports import Silent
 from strobe.synthetic.sets import SyntheticOptions, synthetic_dataset
+from strobe.synthetic.world import DETECTION_WORLD
 from strobe.train.pixels import StoredFrames, frame_starts
-from strobe.train.probe import StoredFeatures
 from strobe.train.recipe import Recipe, find
 from strobe.train.split import _parts, split_by_source
 from strobe.train.streaming import StreamedPixels, parts_ahead
 from strobe.train.windows import random_window
 from strobe.workflows.options import TrainOptions
-from strobe.workflows.train import train
-from strobe.workflows.train_detector import DETECTION_WORLD, train_detector
 from strobe.workflows.train_gan import train_gan
 from strobe.workflows.train_job import Material
 
@@ -130,7 +131,7 @@ def test_the_spread_in_parts_is_the_spread(monkeypatch: pytest.MonkeyPatch) -> N
     table[:, 2] = 5.0
     features, rows = StoredFeatures(table, device="cpu"), np.arange(0, 500, 3)
     mean, deviation = features.spread(rows)
-    monkeypatch.setattr("strobe.train.probe._AT_ONCE", 70)
+    monkeypatch.setattr("strobe.annexes.train.probe._AT_ONCE", 70)
     again = features.spread(rows)
     assert torch.allclose(mean, again[0], atol=1e-5)
     assert torch.allclose(deviation, again[1], atol=1e-5)

@@ -11,16 +11,16 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from strobe.annexes.train.classifiers import hooks_of
+from strobe.annexes.train.losses import per_image, symmetric_kl, worst_of, worst_weight
+from strobe.annexes.train.trainer import Hooks, Normal, Trainer
 from strobe.core.errors import StrobeError
 from strobe.core.ports import Silent
 from strobe.train.draws import Schedule
-from strobe.train.losses import per_image, symmetric_kl, worst_of, worst_weight
 from strobe.train.pixels import Pixels, _gathered, _lines_of, _windows, prepared
 from strobe.train.recipe import Recipe, find
 from strobe.train.sets import TrainingSets
-from strobe.train.trainer import Hooks, Normal, Trainer
 from strobe.vary.pgd import perturbed
-from strobe.workflows.train import hooks_of
 from strobe.workflows.train_job import Material
 
 NORMAL = Normal(255.0, (0.5, 0.5, 0.5), (0.25, 0.25, 0.25))

@@ -3,16 +3,16 @@
 from collections.abc import Callable, Iterator, Mapping
 
 from strobe.analyses.results import Results
+from strobe.annexes.train.study.records import Spread
 from strobe.core.codec import encode
 from strobe.core.errors import printable
 from strobe.report.tables import spread
 from strobe.report.view import Row, Table, View
 from strobe.report.wording import with_interval
-from strobe.studies.trainings.records import Spread
 
 
 def _trainings(view: View) -> Iterator[Row]:
-    for one in view.results.trainings or ():
+    for one in view.results.added.get("trainings", ()):
         row: Row = {"recipe": one.name, "trainings": len(one.models)}
         for name in ("acc_orig", "acc_pmk", "drop"):
             row |= spread(name, getattr(one, name)) | {
@@ -29,7 +29,7 @@ TABLES: Mapping[str, Callable[[View], Table]] = {
 def training_lines(results: Results) -> list[str]:
     """Return a line for each recipe with several trainings: mean, interval over clips, lowest and highest seed."""
     rows = [("recipe", "acc_orig", "acc_pmk", "drop")]
-    for one in results.trainings or ():
+    for one in results.added.get("trainings", ()):
         cells = [
             f"{with_interval(found)}; {spread_text(spread)}"
             for found, spread in (

@@ -13,7 +13,10 @@ from hypothesis import strategies as st
 from PIL import Image as PillowImage
 from safetensors.torch import save_file
 
-from strobe.cli.train import command
+from strobe.annexes.train.boxes import BoxTrainer, Truth
+from strobe.annexes.train.command import command
+from strobe.annexes.train.detectors import train_detector
+from strobe.annexes.train.grid import BACKGROUND, IGNORED, GridTrainer, Samples, _iou, targets
 from strobe.core.builder import DatasetBuilder
 from strobe.core.dataset import DatasetInfo
 from strobe.core.errors import InvalidFile, StrobeError
@@ -26,9 +29,7 @@ from strobe.models.options import LoadOptions, ModelName
 from strobe.models.registry import load_model
 from strobe.synthetic.classes import LABEL_SPACE
 from strobe.synthetic.sets import SyntheticOptions, boxes_seen
-from strobe.synthetic.world import World
-from strobe.train.boxes import BoxTrainer, Truth
-from strobe.train.detector import BACKGROUND, IGNORED, GridTrainer, Samples, _iou, targets
+from strobe.synthetic.world import DETECTION_WORLD, World
 from strobe.train.pixels import StoredFrames
 from strobe.train.processes import Processes
 from strobe.train.recipe import find
@@ -37,7 +38,6 @@ from strobe.workflows.evaluate import evaluate
 from strobe.workflows.options import TrainOptions
 from strobe.workflows.score import ScoreRunOptions
 from strobe.workflows.synthesize import synthesize
-from strobe.workflows.train_detector import DETECTION_WORLD, train_detector
 from strobe.workflows.train_job import Material
 
 CPU = LoadOptions(device="cpu")

@@ -4,12 +4,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from strobe.annexes.train.classifiers import train
+from strobe.annexes.train.detectors import train_detector
 from strobe.synthetic.sets import SyntheticOptions
+from strobe.synthetic.world import DETECTION_WORLD
 from strobe.train.recipe import find
 from strobe.workflows.options import TrainOptions
 from strobe.workflows.synthesize import synthesize
-from strobe.workflows.train import train
-from strobe.workflows.train_detector import DETECTION_WORLD, train_detector
 from strobe.workflows.train_job import Material
 
 

@@ -234,9 +234,9 @@ def _done_in_turn(
 
 def train_one(job: SeriesJob) -> SeriesResult:
     """Run one training in this process."""
+    from strobe.annexes.train.classifiers import train
     from strobe.train.recipe import find
     from strobe.workflows.options import TrainOptions
-    from strobe.workflows.train import train
 
     start = job.size.model
     if job.rung.start:

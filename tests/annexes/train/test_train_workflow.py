@@ -20,7 +20,9 @@ from click.testing import CliRunner
 from made_stop import Stop, StopAfter
 from safetensors.torch import load_file, save_file
 
-from strobe.cli.train import command
+from strobe.annexes.train.classifiers import train
+from strobe.annexes.train.command import command
+from strobe.annexes.train.trainer import Trainer
 from strobe.core.errors import CannotWrite, InvalidFile, ModelFailed, StrobeError
 from strobe.core.labels import LabelSpace
 from strobe.core.ports import Silent
@@ -31,9 +33,7 @@ from strobe.train.folder import TrainFolder
 from strobe.train.recipe import Recipe, find
 from strobe.train.sets import targets_of
 from strobe.train.split import split_by_source
-from strobe.train.trainer import Trainer
 from strobe.workflows.options import TrainOptions
-from strobe.workflows.train import train
 from strobe.workflows.train_job import Material
 
 NET = "timm:test_resnet"

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from strobe.annexes.train.classifiers import train
 from strobe.core.ports import Silent
 from strobe.train.recipe import find
 from strobe.train.split import split_by_source
 from strobe.workflows.options import TrainOptions
-from strobe.workflows.train import train
 from strobe.workflows.train_job import Material
 
 NET = "timm:test_resnet"

@@ -1,47 +1,14 @@
-"""The curves of a training run: the loss and the held-out figures."""
+"""The figure that compares recipes."""
 
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
-from strobe.core.errors import printable
+from strobe.annexes.train.study.records import Trainings
 from strobe.core.estimate import Missing
-from strobe.core.files import write_bytes
-from strobe.report.charts import ChartRow, Mark, Scale, dumbbell, row_chart, set_unit
+from strobe.report.charts import ChartRow, Mark, Scale, dumbbell, row_chart
 from strobe.report.drawing import Answer, FigureContent, question
-from strobe.report.style import INK, RIGHT, WRONG, colour_of, draw, marker_of
+from strobe.report.style import RIGHT, WRONG
 from strobe.report.view import View
 from strobe.report.wording import both_ends, extreme, is_known, percent, points, value_of
-from strobe.studies.trainings.records import Trainings
-
-
-def curves(
-    path: Path, rows: Sequence[tuple[float, float | None, tuple[float, ...]]], *, names: Sequence[str], title: str
-) -> None:
-    """Draw the points (epoch, loss, held-out figures) as a PNG: the loss on the left, the figures on the right."""
-
-    def paint(figure: Any, is_narrow: bool) -> None:
-        left, right = figure.subplots(2 if is_narrow else 1, 1 if is_narrow else 2)
-        known = [(epoch, loss) for epoch, loss, _ in rows if loss is not None]
-        if known:
-            left.plot(*zip(*known, strict=True), color=INK, marker="o", markersize=3)
-            left.set_ylim(0, 1.05 * max(loss for _, loss in known) or 1)
-        left.set_title("training loss")
-        epochs = [row[0] for row in rows]
-        for place, name in enumerate(names):
-            values = [row[2][place] for row in rows]
-            right.plot(epochs, values, color=colour_of(place), marker=marker_of(place), markersize=4, label=name)
-        right.set_ylim(0, 1)
-        set_unit(right)
-        right.set_title("on held-out clips")
-        right.legend(loc="best")
-        for axes in (left, right):
-            axes.set_xlabel("epoch")
-            axes.set_xlim(-0.02 * max(epochs), 1.02 * max(epochs))
-        figure.suptitle(printable(title, limit=80), x=0.01, ha="left")
-
-    write_bytes(path, draw("training", paint, wide=(8.4, 3.2), narrow=(4.2, 5.6)).png)
 
 
 @question("trainings", "Which recipe reduces the drop?")
@@ -49,7 +16,7 @@ def trainings(view: View) -> Answer:
     """Return the figures of every recipe over its training runs: accuracy on anchors and on whole sets, and the
     difference.
     """
-    rows = [one for one in view.results.trainings or () if is_known(one.acc_orig, one.acc_pmk, one.drop)]
+    rows = [one for one in view.results.added.get("trainings", ()) if is_known(one.acc_orig, one.acc_pmk, one.drop)]
     if not rows:
         return Missing("no recipe was trained several times.")
     most, names, tie = extreme(rows, lambda one: value_of(one.acc_pmk), lambda one: one.name)

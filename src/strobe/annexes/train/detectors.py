@@ -26,24 +26,21 @@ from strobe.studies.detection.records import DetectionOptions
 from strobe.studies.detection.score import score
 from strobe.synthetic.classes import KINDS, LABEL_SPACE
 from strobe.synthetic.sets import SyntheticOptions, boxes_seen, synthetic_dataset
-from strobe.synthetic.world import Clip, World, WorldOptions
-from strobe.train.recipe import Recipe
+from strobe.synthetic.world import DETECTION_WORLD, Clip, World
+from strobe.train.recipe import Recipe, Training
 from strobe.workflows.options import TrainOptions
 from strobe.workflows.train_card import About, began, finish, noted, trained_on
 from strobe.workflows.train_job import Material, Trained, TrainingJob, in_training, load_options, places_of
 
 if TYPE_CHECKING:
+    from strobe.annexes.train.grid import Samples, StreamedSamples
     from strobe.engine.reading import FrameStream
     from strobe.models.detectors.boxes import Placement
     from strobe.models.detectors.trainable import DetectorStart
-    from strobe.train.detector import Samples, StreamedSamples
     from strobe.train.optimising import Optimisation
     from strobe.train.pixels import StoredFrames
     from strobe.train.split import Split
 
-
-DETECTION_WORLD = WorldOptions(size=128, objects_min=1, objects_max=3, object_scale=(0.25, 0.5))
-"""The world of strobe-tiny's training and of the detection demo."""
 
 _FRAMES = 2
 """Frames per training clip. More frames would look alike."""
@@ -192,8 +189,8 @@ class _DetectorTraining(TrainingJob):
         return _DetectorMeasure(part, material, start, self.device, self.say)
 
     def _trainer(self, split: "Split | None", start: "DetectorStart") -> "Optimisation":
-        from strobe.train.boxes import BoxTrainer, Truth
-        from strobe.train.detector import GridTrainer
+        from strobe.annexes.train.boxes import BoxTrainer, Truth
+        from strobe.annexes.train.grid import GridTrainer
         from strobe.train.sets import TrainingSets
 
         if start.is_grid:
@@ -248,10 +245,10 @@ class _DetectorTraining(TrainingJob):
 
     def _placed(self, split: "Split", side: int) -> "Samples | StreamedSamples":
         """Return the training frames of the dataset at the network's input size, with their boxes."""
+        from strobe.annexes.train.grid import Samples, StreamedSamples
         from strobe.engine.reading import FrameMaking
         from strobe.models.detectors.boxes import PlacementPreparation
         from strobe.models.detectors.tiny_net import STRIDE
-        from strobe.train.detector import Samples, StreamedSamples
         from strobe.train.streaming import StreamedPixels
 
         if self.material is None or self.material.dataset.boxes is None:
@@ -283,8 +280,8 @@ class _DetectorTraining(TrainingJob):
         return Samples.of(images, [boxes_of(number) for number in range(len(rows))], stride=STRIDE)
 
     def _rendered(self) -> "Samples":
+        from strobe.annexes.train.grid import Samples
         from strobe.models.detectors.tiny_net import INPUT, STRIDE
-        from strobe.train.detector import Samples
 
         clips = max(1, self.recipe.clips)
         images = np.empty((clips, _FRAMES, INPUT, INPUT, 3), dtype=np.uint8)
@@ -343,3 +340,11 @@ def _training_clips(clips: int, seed: int) -> Iterator[Clip]:
         of_clip = int(draw.integers(2**62))
         offsets = draw.integers(-half, half + 1, _FRAMES).tolist()
         yield world.clip(of_clip, label=place % len(KINDS), offsets=offsets)
+
+
+def _summary(done: Trained) -> str:
+    told = zip(("map_orig", "map_pmk"), done.history[-1].named.values(), strict=True)
+    return f"held out {', '.join(f'{name} {value:.1%}' for name, value in told)}"
+
+
+DETECTORS = Training(run=train_detector, summary=_summary, package="strobe.annexes.train")
