@@ -31,6 +31,7 @@ from project_files import files
 
 from strobe.cli.main import COMMANDS, cli
 from strobe.formats.registry import EXPORT_FORMATS, IMPORT_FORMATS
+from strobe.train.recipe import shipped
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
@@ -92,7 +93,7 @@ PARSED = {
     "strobe demo": "fetches 5 MB or trains for minutes; tests/workflows/test_demo*.py run it",
     "strobe train detector": "minutes of training; tests/annexes/train runs it with other settings",
     "strobe vary background data/photos": "fetches 5 MB; tests/vary/test_ladder_estimates.py runs nets",
-    "strobe vary generator": "minutes of searching; tests/workflows/test_vary_generator.py runs it small",
+    "strobe vary generator": "minutes of searching; tests/annexes/generators/test_vary_generator.py runs it small",
     "strobe eval changed": "of what that finds",
     "strobe eval DATASET -m efficientnet-lite0 -o run/ --engine ray": "tests/annexes/ray/ runs a cluster",
     "strobe eval /shared/data": "other machines; tests/annexes/ray/ runs a cluster",
@@ -110,7 +111,8 @@ PARSED = {
 """Commands that are parsed and not run, and why."""
 
 OF_ANNEXES = {
-    *("review", "view", "train"),
+    *("review", "view"),
+    *("finetune", "stills", "pmk", "agreement", "noise", "photos", "linf", "detector", "gan", "autoencoder"),
     *("imagenet-vid-robust", "ytbb-robust", "imagenet-vid", "youtube-bb", "trials", "imagenet-c", "mnist"),
 }
 """Commands and formats of annexes, which pages of the house may show where the annex is not there."""
@@ -202,7 +204,7 @@ def reason(line: str) -> str | None:
 def offered(line: str) -> bool:
     """Whether this installation has what a line names; the commands and formats of an annex may be away."""
     words = line.partition("strobe ")[2].split()
-    formats = {"import": IMPORT_FORMATS.own, "export": EXPORT_FORMATS.own}
+    formats = {"import": IMPORT_FORMATS.own, "export": EXPORT_FORMATS.own, "train": shipped()}
     if words and words[0] in OF_ANNEXES:
         return words[0] in COMMANDS
     named = OF_ANNEXES.intersection(words[1:]) if words and words[0] in formats else set()

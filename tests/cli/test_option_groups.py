@@ -101,7 +101,7 @@ def test_rare_options_are_listed_by_help_all_alone_and_work_all_the_same():
         ("build", "--labels", "--max-side"),
         ("eval", "--device", "--compile"),
         ("simulate", "--strength", "--roll"),
-        *([("train", "--image-size", "--cache-gb")] if "train" in COMMANDS else []),
+        ("train", "--image-size", "--cache-gb"),
         ("vary attack", "--eps", "--margin"),
         ("vary generator", "--granularity", "--scale-images"),
         ("vary background", "--rungs", "--fit"),

@@ -87,9 +87,8 @@ RECORDS: dict[type, list[str]] = {
     Limits: ["build"],
     CameraOptions: ["simulate"],
     SimulateOptions: ["simulate"],
+    TrainOptions: ["train"],
 }
-if "train" in COMMANDS:
-    RECORDS[TrainOptions] = ["train"]
 if "review" in COMMANDS:
     RECORDS |= {
         load(f"strobe.annexes.web.review.conduct:{name}"): ["review", "serve"]

@@ -1,34 +1,19 @@
 """`strobe demo`: a complete run on small real data, or another kind of demo."""
 
 import sys
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from strobe.cli.common import folder, progress, quiet_option, refuse_option
+from strobe.cli.common import Demo, folder, progress, quiet_option, refuse_option
 from strobe.core.errors import printable
 from strobe.core.late import Registry
 
 if TYPE_CHECKING:
-    from strobe.analyses.results import Results
     from strobe.core.ports import Progress
     from strobe.workflows.evaluate import Evaluation
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Demo:
-    """One kind of demo, which `--NAME` selects.
-
-    `run(out, progress, offline, …)` yields each evaluation to print. It takes the values of `options` by name, which
-    only work with this demo. `lines` returns lines below the headline figures.
-    """
-
-    run: "Callable[..., Iterable[Evaluation]]"
-    options: tuple[click.Option, ...] = ()
-    lines: "Callable[[Results], Iterable[str]]" = lambda _: ()
 
 
 def _default(out: Path, bar: "Progress", offline: bool) -> "Iterable[Evaluation]":
@@ -41,18 +26,6 @@ def _detection(out: Path, bar: "Progress", _offline: bool) -> "Iterable[Evaluati
     from strobe.workflows.demo_detection import demo_detection
 
     yield demo_detection(out, bar)
-
-
-def _generator(out: Path, bar: "Progress", _offline: bool) -> "Iterable[Evaluation]":
-    from strobe.workflows.demo_generator import demo_generator
-
-    yield demo_generator(out, bar)
-
-
-def _autoencoder(out: Path, bar: "Progress", _offline: bool) -> "Iterable[Evaluation]":
-    from strobe.workflows.demo_generator import demo_autoencoder
-
-    yield demo_autoencoder(out, bar)
 
 
 def _background(out: Path, bar: "Progress", offline: bool) -> "Iterable[Evaluation]":
@@ -69,8 +42,6 @@ def _background(out: Path, bar: "Progress", offline: bool) -> "Iterable[Evaluati
 
 _DEFAULT = Demo(run=_default)
 DETECTION = Demo(run=_detection)
-GENERATOR = Demo(run=_generator)
-AUTOENCODER = Demo(run=_autoencoder)
 BACKGROUND = Demo(run=_background)
 
 DEMOS = Registry(
@@ -79,14 +50,6 @@ DEMOS = Registry(
     "demo",
     {
         "detection": ("strobe.cli.demo:DETECTION", "Instead, run a small detector on the synthetic world."),
-        "generator": (
-            "strobe.cli.demo:GENERATOR",
-            "Instead, search for coarse to fine changes that two classifiers get wrong.",
-        ),
-        "autoencoder": (
-            "strobe.cli.demo:AUTOENCODER",
-            "Instead, do the same with an autoencoder of photos. It first reports what reconstruction alone does.",
-        ),
         "background": (
             "strobe.cli.demo:BACKGROUND",
             "Instead, test how much classifiers rely on the background: two on rendered images, then others on photos. "

@@ -46,6 +46,7 @@ _HOUSE: dict[str, dict[str, tuple[str, str]]] = {
     "People": {},
     "Models": {
         "models": ("strobe.cli.models:command", "List the models that can be loaded by name."),
+        "train": ("strobe.cli.train:command", "Train a classifier or detector by a recipe: fine-tune, pm-k, and more."),
     },
     "Help": {
         "demo": ("strobe.cli.demo:command", "Try strobe: three real classifiers, a real clip, a report."),

@@ -86,6 +86,8 @@ class Study:
     """The tables by the name of their file. A table without rows is not written."""
     drawings: "ClassVar[Sequence[FigureSpec]]" = ()
     """All figures that the study can draw. Files of figures that a later report does not draw are removed."""
+    scripts: ClassVar[Sequence[str]] = ()
+    """Scripts of the page, each "package:file"."""
     needs_to_score: ClassVar[tuple[str, ...]] = ()
     """Attributes of `Scoring`, such as "dataset.variants". If all of them are empty, `collector` is not called."""
     needs_to_show: ClassVar[tuple[str, ...]] = ()
@@ -168,7 +170,6 @@ STUDIES: Registry[Study] = StudyList(
         "forms": "strobe.studies.forms.study:FORMS",
         "review": "strobe.studies.review.study:REVIEW",
         "stills": "strobe.studies.stills.study:STILLS",
-        "generator": "strobe.studies.generator.study:GENERATOR",
         "background": "strobe.studies.background.study:BACKGROUND",
         "variants": "strobe.studies.variants.study:VARIANTS",
         "people": "strobe.studies.people.study:PEOPLE",

@@ -221,14 +221,8 @@ class Training:
     package: str
 
 
-TRAININGS: Registry[Training] = Registry(
-    "trainings",
-    Training,
-    "kind of training",
-    {"gan": "strobe.workflows.train_gan:GAN", "autoencoder": "strobe.workflows.train_autoencoder:AUTOENCODER"},
-    closed=True,
-)
-"""Every kind of training. Annexes bring some."""
+TRAININGS: Registry[Training] = Registry("trainings", Training, "kind of training", {}, closed=True)
+"""Every kind of training. Annexes bring them."""
 
 
 def shipped() -> dict[str, str]:

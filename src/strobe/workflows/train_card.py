@@ -21,7 +21,6 @@ from strobe.train.recipe import Recipe
 from strobe.train.split import HELD, SPLIT
 
 if TYPE_CHECKING:
-    from strobe.generator.networks import StepFacts
     from strobe.train.folder import Point, TrainFolder
 
 
@@ -89,28 +88,6 @@ def finish(
         has_curves = draw_curves(staged.root / CURVES, history, names=about.names, title=title)
         write_text(staged.root / "recipe.toml", about.recipe.to_toml())
         write_text(staged.root / CARD, _card(folder, history, about, versions, has_curves=has_curves))
-
-
-def how_made(
-    steps: "Sequence[StepFacts]",
-    folder: "TrainFolder",
-    last: "Point",
-    stopped: str,
-    versions: Mapping[str, str],
-    recipe: Recipe,
-) -> list[str]:
-    """Return the last lines of the card of a generator or an autoencoder: its steps, the training and the recipe."""
-    return [
-        f"- {len(steps)} steps: {', '.join(f'{one.name} ({one.granularity})' for one in steps)}",
-        f"- seed {folder.facts['seed']}, {folder.facts['precision']}, {last.step} steps{stopped} in "
-        f"{last.seconds:.0f} s; this training is `{folder.name}`",
-        f"- {', '.join(f'{key} {value}' for key, value in versions.items())}",
-        "",
-        "```toml",
-        recipe.to_toml().rstrip(),
-        "```",
-        "",
-    ]
 
 
 def versions_of(device: str, processes: int = 1) -> dict[str, str]:

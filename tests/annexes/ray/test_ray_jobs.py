@@ -34,8 +34,8 @@ pytestmark = MARKS
 def test_searches_end_in_the_same_folders(cluster: Any, tmp_path: Path, heard: Any) -> None:
     import torch
 
+    from strobe.annexes.generators.workflow import VaryGeneratorOptions, vary_generator
     from strobe.workflows.vary_attack import VaryAttackOptions, vary_attack
-    from strobe.workflows.vary_generator import VaryGeneratorOptions, vary_generator
 
     assert clips(tmp_path, 3).root == tmp_path / "data"
     (tmp_path / "nets.py").write_text(NETS)

@@ -17,9 +17,9 @@ from test_trainer import NORMAL, recipe_of, small_net, small_pixels, small_sets
 
 import strobe
 from strobe.annexes.train.classifiers import train
-from strobe.annexes.train.command import command
 from strobe.annexes.train.losses import divergence
 from strobe.annexes.train.trainer import LabelledAnchors, Trainer
+from strobe.cli.train import command
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError
 from strobe.core.labels import LabelSpace

@@ -23,7 +23,6 @@ from strobe.train.split import _parts, split_by_source
 from strobe.train.streaming import StreamedPixels, parts_ahead
 from strobe.train.windows import random_window
 from strobe.workflows.options import TrainOptions
-from strobe.workflows.train_gan import train_gan
 from strobe.workflows.train_job import Material
 
 NET = "timm:test_resnet"
@@ -73,11 +72,7 @@ def test_a_streamed_training_resumes_to_the_same_bits(name: str, material: Mater
         assert not same(tmp_path / "whole", tmp_path / "plain"), "resized crops are other pixels"
 
 
-def test_a_gan_and_grid_detector_stream_too(tmp_path: Path, material: Material, own_cache: Path) -> None:
-    gan = find("gan", changes=["steps=3", "batch=8", "width=4"])
-    for name, options in (("a", STREAMED), ("b", OPTIONS)):
-        train_gan(gan, material, "strobe-gan", tmp_path / f"gan-{name}", replace(options, image_size=16), Silent())
-    assert same(tmp_path / "gan-a", tmp_path / "gan-b")
+def test_a_grid_detector_streams_too(tmp_path: Path, own_cache: Path) -> None:
     boxed = synthetic_dataset(SyntheticOptions(world=replace(DETECTION_WORLD, size=96, frames=3), videos=12, seed=5))
     whole = Material(dataset=boxed.dataset, source=boxed.source())
     grid = find("detector", changes=["steps=4", "batch=4"], model="strobe-tiny")

@@ -14,9 +14,9 @@ from PIL import Image as PillowImage
 from safetensors.torch import save_file
 
 from strobe.annexes.train.boxes import BoxTrainer, Truth
-from strobe.annexes.train.command import command
 from strobe.annexes.train.detectors import train_detector
 from strobe.annexes.train.grid import BACKGROUND, IGNORED, GridTrainer, Samples, _iou, targets
+from strobe.cli.train import command
 from strobe.core.builder import DatasetBuilder
 from strobe.core.dataset import DatasetInfo
 from strobe.core.errors import InvalidFile, StrobeError

@@ -21,8 +21,8 @@ from made_stop import Stop, StopAfter
 from safetensors.torch import load_file, save_file
 
 from strobe.annexes.train.classifiers import train
-from strobe.annexes.train.command import command
 from strobe.annexes.train.trainer import Trainer
+from strobe.cli.train import command
 from strobe.core.errors import CannotWrite, InvalidFile, ModelFailed, StrobeError
 from strobe.core.labels import LabelSpace
 from strobe.core.ports import Silent

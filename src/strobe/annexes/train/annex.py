@@ -5,12 +5,6 @@ from strobe.core.annex import Annex, Item
 ANNEX = Annex(
     what="Training: models that flicker less.",
     adds={
-        "commands: Models": {
-            "train": Item(
-                "strobe.annexes.train.command:command",
-                "Train a classifier or detector by a recipe: fine-tune, pm-k, and more.",
-            ),
-        },
         "trainings": {
             "all": Item("strobe.annexes.train.classifiers:CLASSIFIERS"),
             "head": Item("strobe.annexes.train.classifiers:CLASSIFIERS"),
@@ -18,7 +12,7 @@ ANNEX = Annex(
         },
         "demos": {
             "training": Item(
-                "strobe.annexes.train.demo:DEMO",
+                "strobe.annexes.train.demos:TRAINING",
                 "Instead, train every recipe on the synthetic world with several seeds.",
                 at=15,
             ),

@@ -1,13 +1,9 @@
 """The training demo: all recipes on the synthetic world, with a report on clips that no training used."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-import click
-
 from strobe.annexes.train.series import RUNGS, SeriesJob, jobs_of, size_named, train_series
-from strobe.annexes.train.study.tables import training_lines
-from strobe.cli.demo import Demo
 from strobe.core.files import inside, make_folder
 from strobe.core.late import require
 from strobe.core.ports import Progress
@@ -64,29 +60,3 @@ def demo_training(
         show=tuple(shown),
         change=("stills~0", "pmk~0") if {"stills~0", "pmk~0"} <= set(shown) else None,
     )
-
-
-def _run(out: Path, progress: Progress, _offline: bool, *, size: str, seeds: int) -> Iterable[Evaluation]:
-    yield demo_training(out, progress, size=size, seeds=seeds)
-
-
-DEMO = Demo(
-    run=_run,
-    options=(
-        click.Option(
-            ["--size"],
-            type=click.Choice(["toy", "small", "full"]),
-            default="small",
-            show_default=True,
-            help="With --training: small for a CPU, full for a GPU, toy for a quick look.",
-        ),
-        click.Option(
-            ["--seeds"],
-            type=click.IntRange(1, 100),
-            default=3,
-            show_default=True,
-            help="With --training: number of times that every recipe is trained.",
-        ),
-    ),
-    lines=training_lines,
-)
