@@ -28,7 +28,7 @@ SNAPSHOTS = GOLDEN / "snapshots"
 RUNS: dict[str, Any] = json.loads((GOLDEN / "made.json").read_text(encoding="utf-8"))["runs"]
 ALWAYS = ["--bootstrap", "200", "--quiet"]
 STUDIES = ("background", "search", "corruption", "attack", "photos")
-OF_ANNEXES = {"background": "made_background", "search": "made_generator"}
+OF_ANNEXES = {"background": ("background", "made_background"), "search": ("generator", "made_generator")}
 """The studies of annexes, which may be away, and the test modules that make them up."""
 WIDTH = 118
 
@@ -261,7 +261,7 @@ def of_made(name: str, folder: Path) -> dict[str, str]:
     for path in (ROOT / "tests" / "report", *(ROOT / "tests" / "annexes").glob("*")):
         if str(path) not in sys.path:
             sys.path.append(str(path))
-    made = importlib.import_module(OF_ANNEXES.get(name, "made_studies"))
+    made = importlib.import_module(OF_ANNEXES[name][1] if name in OF_ANNEXES else "made_studies")
     if name in ("background", "search"):
         page = made.report(folder / "page")
     else:
@@ -272,15 +272,17 @@ def of_made(name: str, folder: Path) -> dict[str, str]:
     return {f"study-{name}.page.txt": text}
 
 
-def _is_there(module: str) -> bool:
-    return any((ROOT / "tests").glob(f"*/{module}.py")) or any((ROOT / "tests/annexes").glob(f"*/{module}.py"))
+def _is_there(name: str) -> bool:
+    from strobe.report.study import STUDIES as REGISTERED
+
+    return name not in OF_ANNEXES or OF_ANNEXES[name][0] in REGISTERED.own
 
 
 PARTS: dict[str, Callable[[Path], dict[str, str]]] = {
     **{name: partial(of_run, name) for name in RUNS},
     "datasets": of_datasets,
     "stored": of_stored,
-    **{f"study-{name}": partial(of_made, name) for name in STUDIES if _is_there(OF_ANNEXES.get(name, "made_studies"))},
+    **{f"study-{name}": partial(of_made, name) for name in STUDIES if _is_there(name)},
 }
 """Every part of the snapshots, and the function that makes its files from a copy of the golden folder."""
 

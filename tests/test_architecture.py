@@ -106,14 +106,14 @@ def test_every_public_method_is_documented_once() -> None:
 
 
 PURE = re.compile(
-    r"strobe\.(core|metrics|analyses)\.|strobe\.(studies\.\w+|annexes\.\w+\.study)\.(records|score|plan$|measures)"
+    r"strobe\.(core|metrics|analyses)\.|strobe\.(studies\.\w+|annexes\.\w+\.\w+)\.(records|score|plan$|measures)"
 )
 PURE_PACKAGES = {"numpy", "scipy", *sys.stdlib_module_names}
 PURE_FILES = [
     path
     for name in ("records", "score*", "plan", "measures*")
     for path in SOURCES
-    if path.match(f"studies/*/{name}.py") or path.match(f"annexes/*/study/{name}.py")
+    if path.match(f"studies/*/{name}.py") or path.match(f"annexes/*/*/{name}.py")
 ]
 
 

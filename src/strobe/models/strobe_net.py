@@ -33,7 +33,7 @@ SHIPPED = {
 """Classifiers shipped with weights, and the network of each.
 
 Classifiers named world and mnist are for images of generators, which an annex ships. The other two are for the
-synthetic world, with and without a background that reveals the class (docs/background.md).
+synthetic world, with and without a background that reveals the class.
 """
 
 

@@ -170,10 +170,8 @@ STUDIES: Registry[Study] = StudyList(
         "forms": "strobe.studies.forms.study:FORMS",
         "review": "strobe.studies.review.study:REVIEW",
         "stills": "strobe.studies.stills.study:STILLS",
-        "background": "strobe.studies.background.study:BACKGROUND",
         "variants": "strobe.studies.variants.study:VARIANTS",
         "people": "strobe.studies.people.study:PEOPLE",
-        "backbones": "strobe.studies.backbones.study:BACKBONES",
     },
 )
 """Every study by name, in the order in which the terminal and the page show them."""

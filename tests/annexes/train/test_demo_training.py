@@ -2,6 +2,7 @@
 
 import pytest
 
+from strobe.annexes.train import series as ladder
 from strobe.annexes.train.demo import demo_training
 from strobe.annexes.train.series import RUNGS, SIZES, SeriesJob, jobs_of, train_series
 from strobe.cli.demo import default_folder
@@ -9,7 +10,6 @@ from strobe.core.errors import UnknownName
 from strobe.core.ports import Silent
 from strobe.synthetic.sets import SyntheticOptions, synthetic_dataset
 from strobe.synthetic.world import WorldOptions
-from strobe.workflows import training_series as ladder
 from strobe.workflows.synthesize import rendered
 
 

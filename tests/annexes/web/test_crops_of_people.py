@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from made_imports import picture, refused
 
+from strobe.annexes.backgrounds.ladder_table import read_ladder
 from strobe.annexes.web.review import workflow as review
 from strobe.core.people import BoxAnswer
-from strobe.formats.ladder_table import read_ladder
 from strobe.store import dataset_folder as folder
 from strobe.workflows.import_dataset import import_dataset
 
