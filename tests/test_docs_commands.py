@@ -88,7 +88,7 @@ PARSED = {
     "strobe report run/ --gallery 60": "drawn by the line before it; tests/report run it",
     "strobe build videos/*.mp4 sets/ --unlabelled": "own videos; tests/build/test_build_bad_input.py does it",
     "strobe train agreement": "needs those sets; tests/annexes/train/test_agreement.py runs it",
-    "strobe train gan": "minutes of training; tests/train run it smaller",
+    "strobe train gan": "minutes of training; tests/annexes/generators run it smaller",
     "strobe import mnist": "MNIST is fetched elsewhere; tests/annexes/releases/test_import_mnist.py reads a small one",
     "strobe eval data/changed": "of the line before",
     "strobe demo": "fetches 5 MB or trains for minutes; tests/workflows/test_demo*.py run it",

@@ -10,13 +10,14 @@ import pytest
 from click.testing import CliRunner
 from PIL import Image
 
+from strobe.annexes.backgrounds.estimates import U2NETP
 from strobe.annexes.backgrounds.masks import without_specks
 from strobe.annexes.backgrounds.saliency import Saliency
 from strobe.annexes.backgrounds.workflow import VaryBackgroundOptions, vary_background
 from strobe.cli.main import cli, main
 from strobe.core.files import cache_folder
 from strobe.core.ports import Silent
-from strobe.formats.assets import U2NETP, fetch
+from strobe.formats.assets import fetch
 from strobe.models.options import LoadOptions
 from strobe.store import dataset_folder as folder
 from strobe.store.opening import frame_source

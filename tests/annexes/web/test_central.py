@@ -19,6 +19,8 @@ from strobe.store import dataset_folder as folder
 
 torch = pytest.importorskip("torch")
 timm = pytest.importorskip("timm")
+pytest.importorskip("strobe.annexes.backgrounds.crops")
+pytest.importorskip("strobe.annexes.train.detectors")
 
 PAGE = Path(__file__).parents[3] / "docs/annexes/backgrounds.md"
 RAY, DOG, FOX = "n01498041", "n02106662", "n02120505"  # stingray and German shepherd are in ImageNet-A, grey fox is not

