@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from strobe.analyses.variant_kinds import own_kind
 from strobe.annexes.backgrounds.backbones.records import BackboneRow, Role, SharedBackbone
-from strobe.annexes.backgrounds.ladders import KIND
 from strobe.core.answers import ClassAnswers, State
 from strobe.core.arrays import Bools, Ints
 from strobe.core.dataset import Dataset
@@ -53,7 +53,7 @@ class ImageRows:
         self.whole, self.cluster = anchors[first], dataset.video_of_set[first]
         self.crop = np.full(len(first), -1, dtype=np.int64)
         for row, one in enumerate(dataset.variants):
-            if one.fields.get("kind") == KIND and one.fields.get("rung") == _RUNG and one.levels:
+            if own_kind([one.fields]) is not None and one.fields.get("rung") == _RUNG and one.levels:
                 narrow = np.abs(sets.distance - one.levels[0]) < 1e-6
                 at = np.flatnonzero((sets.variant[sets.set] == row) & ~sets.is_anchor & narrow)
                 self.crop[image[sets.set[at]]] = at
