@@ -278,8 +278,9 @@ def _recipe(name: str, content: Mapping[str, Any]) -> Recipe:
 def _texts() -> dict[str, str]:
     """Return the text of every shipped recipe by name, in alphabetical order."""
     folders = [resources.files(package) / "recipes" for package in {TRAININGS[name].package for name in TRAININGS}]
-    files = {entry.name: entry for folder in folders for entry in folder.iterdir() if entry.name.endswith(".toml")}
-    return {name.removesuffix(".toml"): files[name].read_text(encoding="utf-8") for name in sorted(files)}
+    entries = [entry for folder in folders for entry in folder.iterdir() if entry.name.endswith(".toml")]
+    files = {entry.name.removesuffix(".toml"): entry for entry in entries}
+    return {name: files[name].read_text(encoding="utf-8") for name in sorted(files)}
 
 
 def _parsed(text: str, where: str) -> dict[str, Any]:
