@@ -3,8 +3,8 @@
 import sys
 from pathlib import Path
 
-TESTS = Path(__file__).parents[2]
-sys.path[:0] = [str(TESTS / name) for name in ("train", "report")]
+HERE, TESTS = Path(__file__).parent, Path(__file__).parents[2]
+sys.path[:0] = [str(HERE), *(str(TESTS / name) for name in ("train", "report"))]
 sys.path.insert(0, str(TESTS.parent / "benchmarks"))
 
 from made_material import cache, material, world_folder  # noqa: E402, F401 (fixtures)

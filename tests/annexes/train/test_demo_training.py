@@ -36,7 +36,7 @@ def test_it_ends_in_a_report_and_goes_on_where_it_was(tmp_path, monkeypatch):
     found = demo_training(tmp_path / "demo", Silent(), **wanted)
     assert stamps == {path: path.stat().st_mtime_ns for path in stamps}, "what was trained is not trained again"
     assert sorted(found.results.models) == ["pmk~0", "pmk~1", "stills~0", "stills~1"]
-    assert {one.name for one in found.results.trainings or ()} == {"pmk", "stills"}
+    assert {one.name for one in found.results.added["trainings"]} == {"pmk", "stills"}
     assert found.report is not None
     page = found.report.read_text(encoding="utf-8")
     assert "Recipes with several trainings" in page
