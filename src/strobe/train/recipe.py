@@ -251,7 +251,9 @@ def find(name: str, *, changes: Sequence[str] = (), model: str = "") -> Recipe:
     else:
         known = _texts()
         if name not in known:
-            raise UnknownName("recipe", name, known, hint=f"known: {', '.join(known)}, or the path of a .toml file")
+            raise UnknownName(
+                "recipe", name, known, hint=f"known: {', '.join([*known, 'or the path of a .toml file'])}"
+            )
         text, own, where = known[name], name, f"recipe {name}"
     with in_file(where):
         content = _parsed(text, where)
