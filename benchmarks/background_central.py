@@ -20,6 +20,10 @@ from pathlib import Path
 
 from background_models import Talk, material
 from background_study import GROUNDS, SEED, SIZES
+from strobe.annexes.backgrounds.backbones.records import SharedBackbone
+from strobe.annexes.backgrounds.workflow import VaryBackgroundOptions, vary_background
+from strobe.annexes.train.classifiers import train
+from strobe.annexes.train.detectors import train_detector
 from strobe.core.codec import decode, encode
 from strobe.core.estimate import Estimate
 from strobe.core.files import make_folder, write_text
@@ -27,7 +31,6 @@ from strobe.core.ports import Progress
 from strobe.engine.prediction import PredictOptions
 from strobe.models.options import LoadOptions
 from strobe.store import dataset_folder as folder
-from strobe.studies.backbones.records import SharedBackbone
 from strobe.synthetic.sets import SyntheticOptions
 from strobe.synthetic.world import WorldOptions
 from strobe.train.recipe import find
@@ -35,9 +38,6 @@ from strobe.workflows.options import TrainOptions
 from strobe.workflows.predict import predict
 from strobe.workflows.score import ScoreRunOptions, score_run
 from strobe.workflows.synthesize import synthesize
-from strobe.workflows.train import train
-from strobe.workflows.train_detector import train_detector
-from strobe.workflows.vary_background import VaryBackgroundOptions, vary_background
 
 HEAD = "retinanet"
 

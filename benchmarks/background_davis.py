@@ -1,5 +1,5 @@
 """Run the background ladder on real video with true masks, and test whether cropping reduces flicker
-(docs/background.md).
+(docs/annexes/backgrounds.md).
 
     PYTHONPATH=src python benchmarks/background_davis.py CLIPS OUT [--model efficientnet-lite0] [--device cuda]
 
@@ -23,6 +23,7 @@ import numpy as np
 from PIL import Image
 
 from background_study import right_of
+from strobe.annexes.backgrounds.workflow import VaryBackgroundOptions, vary_background
 from strobe.core.builder import DatasetBuilder
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.files import make_folder, write_bytes, write_text
@@ -34,7 +35,6 @@ from strobe.models.options import LoadOptions
 from strobe.store import dataset_folder as dataset_folder
 from strobe.store.run_folder import Run
 from strobe.workflows.predict import predict
-from strobe.workflows.vary_background import VaryBackgroundOptions, vary_background
 
 CLIPS = {"dog": "dog", "cows": "cattle", "car-shadow": "car", "bmx-trees": "bicycle"}
 K, EVERY, SIDE = 10, 5, 320

@@ -20,6 +20,8 @@ from typing import Any
 
 import numpy as np
 
+from strobe.annexes.train.classifiers import train
+from strobe.annexes.train.detectors import train_detector
 from strobe.build.pool import worker_pool
 from strobe.core.files import make_folder, replacing
 from strobe.core.ports import Progress, Silent
@@ -30,8 +32,6 @@ from strobe.synthetic.sets import ArraySource, SyntheticOptions, stored_clip, sy
 from strobe.synthetic.world import WorldOptions
 from strobe.train.recipe import find
 from strobe.workflows.options import TrainOptions
-from strobe.workflows.train import train
-from strobe.workflows.train_detector import train_detector
 from strobe.workflows.train_job import Material, Trained
 
 WORLD = WorldOptions(size=64, frames=1, distractors=1, occluders=0, object_scale=(0.2, 0.8))

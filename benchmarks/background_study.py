@@ -1,4 +1,4 @@
-"""Measure how much the background decides an answer, on rendered images (docs/background.md).
+"""Measure how much the background decides an answer, on rendered images (docs/annexes/backgrounds.md).
 
     PYTHONPATH=src python benchmarks/background_study.py OUT --images 240                        # a CPU
     PYTHONPATH=src python benchmarks/background_study.py OUT --images 6000 --device cuda --cores 16 --models MODELS
@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from strobe.annexes.backgrounds.workflow import VaryBackgroundOptions, vary_background
 from strobe.core.estimate import Estimate
 from strobe.core.files import make_folder, write_text
 from strobe.core.ports import Progress, Silent
@@ -33,7 +34,6 @@ from strobe.synthetic.sets import SyntheticOptions
 from strobe.synthetic.world import WorldOptions
 from strobe.workflows.predict import predict
 from strobe.workflows.synthesize import synthesize
-from strobe.workflows.vary_background import VaryBackgroundOptions, vary_background
 
 SIZES = {"small": (0.2, 0.3), "medium": (0.35, 0.5), "large": (0.6, 0.8)}
 """Diameters as shares of the image's side. The random draws are the same for each, so objects differ only in size."""

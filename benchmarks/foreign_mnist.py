@@ -15,8 +15,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from strobe.annexes.generators.layered import TorchGenerator, layered
 from strobe.core.labels import LabelSpace
-from strobe.generator.layered import TorchGenerator, layered
 from strobe.models.options import LoadOptions, ModelName
 from strobe.models.plan import ImagePlan
 from strobe.models.torch_classifier import TorchClassifier, classifier_of

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from strobe.analyses.results import Results
+from strobe.annexes.generators.study import figures as figures_generator
+from strobe.annexes.generators.study.words import GranularityView, granular, size_text
 from strobe.core.codec import decode
 from strobe.core.estimate import Estimate
 from strobe.report.view import View
-from strobe.studies.generator import figures as figures_generator
-from strobe.studies.generator.words import GranularityView, granular, size_text
 
 FIGURES = {
     "ratio": figures_generator.granularity_ratio,

@@ -41,9 +41,9 @@ def agreement(weights: Path, models: Mapping[str, Any], sheet: Path, *, samples:
     """Return the share of samples to which each classifier assigns the requested class, and draw a sheet of samples."""
     import torch
 
+    from strobe.annexes.generators.gan_training import sample_sheet
+    from strobe.annexes.generators.weights import read_network
     from strobe.core.png import png_bytes
-    from strobe.generator.weights import read_network
-    from strobe.workflows.train_gan import sample_sheet
 
     loaded = read_network(weights)
     network, space = loaded.network.to(device), loaded.label_space

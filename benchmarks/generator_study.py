@@ -1,4 +1,4 @@
-"""Run the study of docs/generator.md: how far a generator's activations must change until classifiers err.
+"""Run the study of docs/annexes/generators.md: how far a generator's activations must change until classifiers err.
 
     PYTHONPATH=src python benchmarks/generator_study.py OUT                            # both datasets, 1,000 images
     each PYTHONPATH=src python benchmarks/generator_study.py OUT --images 12 --device cpu   # a dry run PYTHONPATH=src
@@ -40,12 +40,12 @@ JUDGE = "judge"
 def study(name: str, args: argparse.Namespace) -> None:
     """Search, score and write the results of one dataset."""
     from strobe.analyses.plan import ScoreOptions
+    from strobe.annexes.generators.workflow import VaryGeneratorOptions, vary_generator
     from strobe.core.codec import encode
     from strobe.engine.prediction import PredictOptions
     from strobe.models.options import LoadOptions
     from strobe.workflows.evaluate import evaluate
     from strobe.workflows.score import ScoreRunOptions
-    from strobe.workflows.vary_generator import VaryGeneratorOptions, vary_generator
 
     talk, begin = _talk(name), time.monotonic()
     generator, stem = DATA[name]
@@ -121,7 +121,7 @@ def _random(folder: Path) -> dict[str, dict[str, float]]:
 
     The first is a median that counts directions without an error as infinite.
     """
-    from strobe.workflows.generator_record import read_record
+    from strobe.annexes.generators.record import read_record
 
     rows: dict[str, list[tuple[float, float]]] = {}
     for row in read_record(folder):
@@ -140,12 +140,12 @@ def _random(folder: Path) -> dict[str, dict[str, float]]:
 
 
 def _strips(folder: Path, run: Path, results: Any) -> Any:
+    from strobe.annexes.generators.study.chapter import build_strips
+    from strobe.annexes.generators.study.words import granular
     from strobe.report.view import View
     from strobe.store import dataset_folder as dataset_folder
     from strobe.store.opening import frame_source
     from strobe.store.run_folder import Run
-    from strobe.studies.generator.chapter import build_strips
-    from strobe.studies.generator.words import granular
 
     dataset = dataset_folder.read(folder)
     searched = granular(View(results=results))

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from strobe.annexes.train.classifiers import train
 from strobe.core.ports import Silent
 from strobe.core.tables import Labels
 from strobe.models.options import LoadOptions
@@ -29,7 +30,6 @@ from strobe.train.recipe import find
 from strobe.train.sets import HeldOut
 from strobe.workflows.options import TrainOptions
 from strobe.workflows.synthesize import rendered
-from strobe.workflows.train import train
 from strobe.workflows.train_job import Material
 
 

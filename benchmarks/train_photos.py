@@ -34,6 +34,7 @@ from PIL import Image as Pillow
 from torch.nn import functional
 
 from gpu_frames import make_frames, make_packed
+from strobe.annexes.train.classifiers import train
 from strobe.core.dataset import Dataset
 from strobe.core.ports import Silent
 from strobe.core.tables import Sets, texts
@@ -44,7 +45,6 @@ from strobe.train.recipe import find
 from strobe.train.sets import TrainingSets
 from strobe.train.streaming import read_ahead
 from strobe.workflows.options import TrainOptions
-from strobe.workflows.train import train
 from strobe.workflows.train_job import Material, TrainingJob
 
 PARTS = ("bare", "timm", "photos", "handed", "finetune")

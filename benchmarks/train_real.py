@@ -86,13 +86,13 @@ def run(data: Path, out: Path, dogs: list[str], epochs: int, device: str) -> Non
 
 def fold(data: Path, out: Path, held: str, epochs: int, device: str) -> dict[str, Any]:
     """Run the fold of one held-out dog."""
+    from strobe.annexes.train.classifiers import train
     from strobe.engine.prediction import PredictOptions
     from strobe.models.options import LoadOptions
     from strobe.train.recipe import find
     from strobe.workflows.evaluate import evaluate
     from strobe.workflows.options import TrainOptions
     from strobe.workflows.score import ScoreRunOptions
-    from strobe.workflows.train import train
     from strobe.workflows.train_job import Material
 
     whole = Material.of(data)

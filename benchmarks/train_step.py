@@ -23,11 +23,11 @@ import numpy as np
 import torch
 from torch.nn import functional
 
+from strobe.annexes.train.trainer import Normal, Trainer, quick_precision
 from strobe.models.strobe_net_layers import StrobeNet
 from strobe.train.pixels import Pixels
 from strobe.train.recipe import find
 from strobe.train.sets import TrainingSets
-from strobe.train.trainer import Normal, Trainer, quick_precision
 
 MEMBERS, CLASSES = 21, 12
 NORMAL = Normal(255.0, (0.5, 0.5, 0.5), (0.25, 0.25, 0.25))

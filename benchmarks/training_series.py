@@ -1,4 +1,4 @@
-"""Train the series of recipes on the synthetic world, with several seeds at once on one GPU (docs/training.md).
+"""Train the series of recipes on the synthetic world, with several seeds at once on one GPU (docs/annexes/train.md).
 
     PYTHONPATH=src python benchmarks/training_series.py OUT --seeds 5 --workers 8 --minutes 7
     PYTHONPATH=src python benchmarks/training_series.py OUT --size toy --seeds 2 --workers 2 --device cpu   # a dry run
@@ -23,15 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.core.dataset import Dataset
-from strobe.core.errors import printable
-from strobe.core.ports import Silent
-from strobe.metrics.pmk import first_wrong
-from strobe.models.plan import ImagePlan
-from strobe.store import dataset_folder as dataset_folder
-from strobe.synthetic.sets import ArraySource
-from strobe.workflows.synthesize import rendered
-from strobe.workflows.training_series import (
+from strobe.annexes.train.series import (
     RUNGS,
     SeriesJob,
     SeriesResult,
@@ -41,6 +33,14 @@ from strobe.workflows.training_series import (
     train_one,
     train_series,
 )  # fmt: skip
+from strobe.core.dataset import Dataset
+from strobe.core.errors import printable
+from strobe.core.ports import Silent
+from strobe.metrics.pmk import first_wrong
+from strobe.models.plan import ImagePlan
+from strobe.store import dataset_folder as dataset_folder
+from strobe.synthetic.sets import ArraySource
+from strobe.workflows.synthesize import rendered
 
 SIGNS = "0123456789abcdefghijklmnopqrstuvwxyz"
 

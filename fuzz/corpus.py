@@ -44,7 +44,7 @@ def make(options):
 
 _GENERATOR = """
 import torch
-from strobe.generator.layered import layered
+from strobe.annexes.generators.layered import layered
 
 
 def make(options):

@@ -3,9 +3,10 @@
     python scripts/delete_annex.py [NAME…] [--drawn SEED] [--tests PATH…] [--runs RUN…]
 
 An annex is a folder below src/strobe/annexes. For each one, the script copies the tree without that folder, without
-tests/annexes/NAME and without the pages docs/annexes/NAME.md and NAME-*.md. It writes the command line reference again,
-and takes the links to pages that went out of the other pages. In the copy, it runs `strobe --help`, scores and reports
-the golden runs, and runs tests of the house: a quick selection, or --tests (`--tests tests` is all of them).
+tests/annexes/NAME and without the pages docs/annexes/NAME.md and NAME-*.md. It writes the command line reference and
+the schema of results again, and takes the links to pages that went out of the other pages. In the copy, it runs
+`strobe --help`, scores and reports the golden runs, and runs tests of the house: a quick selection, or --tests
+(`--tests tests` is all of them).
 
 tests/annexes/NAME/without.toml lists commands on data that needs the annex, as `[[command]]` with `words` and `says`.
 They run in a copy of the folder of that file. Each must exit with 2 and print one line that contains `says`.
@@ -54,8 +55,9 @@ def copy_without(root: Path, name: str, copy: Path) -> None:
         if not file.startswith(gone):
             (copy / file).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, copy / file)
-    if (copy / "scripts/make_cli_reference.py").is_file():
-        run(copy, ["scripts/make_cli_reference.py"], copy)
+    for script in ("make_cli_reference.py", "make_results_schema.py"):
+        if (copy / "scripts" / script).is_file():
+            run(copy, [f"scripts/{script}"], copy)
     _unlink(root, copy)
     commit = "git init -q && git add -A && git -c user.name=copy -c user.email=copy@localhost commit -q -m copy"
     subprocess.run(commit, shell=True, cwd=copy, check=True)  # tests list the files of the repository

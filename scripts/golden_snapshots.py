@@ -28,6 +28,8 @@ SNAPSHOTS = GOLDEN / "snapshots"
 RUNS: dict[str, Any] = json.loads((GOLDEN / "made.json").read_text(encoding="utf-8"))["runs"]
 ALWAYS = ["--bootstrap", "200", "--quiet"]
 STUDIES = ("background", "search", "corruption", "attack", "photos")
+OF_ANNEXES = {"background": ("background", "made_background"), "search": ("generator", "made_generator")}
+"""The studies of annexes, which may be away, and the test modules that make them up."""
 WIDTH = 118
 
 BLOCKS = frozenset({
@@ -256,12 +258,10 @@ def of_stored(folder: Path) -> dict[str, str]:
 
 def of_made(name: str, folder: Path) -> dict[str, str]:
     """Write the page of a made-up study of the tests of the report."""
-    here = str(ROOT / "tests" / "report")
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    made = importlib.import_module(
-        {"background": "made_background", "search": "made_generator"}.get(name, "made_studies")
-    )
+    for path in (ROOT / "tests" / "report", *(ROOT / "tests" / "annexes").glob("*")):
+        if str(path) not in sys.path:
+            sys.path.append(str(path))
+    made = importlib.import_module(OF_ANNEXES[name][1] if name in OF_ANNEXES else "made_studies")
     if name in ("background", "search"):
         page = made.report(folder / "page")
     else:
@@ -272,11 +272,17 @@ def of_made(name: str, folder: Path) -> dict[str, str]:
     return {f"study-{name}.page.txt": text}
 
 
+def _is_there(name: str) -> bool:
+    from strobe.report.study import STUDIES as REGISTERED
+
+    return name not in OF_ANNEXES or OF_ANNEXES[name][0] in REGISTERED.own
+
+
 PARTS: dict[str, Callable[[Path], dict[str, str]]] = {
     **{name: partial(of_run, name) for name in RUNS},
     "datasets": of_datasets,
     "stored": of_stored,
-    **{f"study-{name}": partial(of_made, name) for name in STUDIES},
+    **{f"study-{name}": partial(of_made, name) for name in STUDIES if _is_there(name)},
 }
 """Every part of the snapshots, and the function that makes its files from a copy of the golden folder."""
 

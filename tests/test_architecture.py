@@ -105,10 +105,15 @@ def test_every_public_method_is_documented_once() -> None:
     assert _undocumented(parsed) == []
 
 
-PURE = re.compile(r"strobe\.(core|metrics|analyses)\.|strobe\.studies\.\w+\.(records|score|measures)")
+PURE = re.compile(
+    r"strobe\.(core|metrics|analyses)\.|strobe\.(studies\.\w+|annexes\.\w+\.\w+)\.(records|score|plan$|measures)"
+)
 PURE_PACKAGES = {"numpy", "scipy", *sys.stdlib_module_names}
 PURE_FILES = [
-    path for name in ("records", "score*", "measures*") for path in SOURCES if path.match(f"studies/*/{name}.py")
+    path
+    for name in ("records", "score*", "plan", "measures*")
+    for path in SOURCES
+    if path.match(f"studies/*/{name}.py") or path.match(f"annexes/*/*/{name}.py")
 ]
 
 

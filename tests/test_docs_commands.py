@@ -29,8 +29,10 @@ import pyarrow.parquet as pq
 import pytest
 from project_files import files
 
+from strobe.cli import vary
 from strobe.cli.main import COMMANDS, cli
 from strobe.formats.registry import EXPORT_FORMATS, IMPORT_FORMATS
+from strobe.train.recipe import shipped
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
@@ -79,11 +81,11 @@ PARSED = {
     "strobe import imagenet-a-plus imagenet-a-plus/ data/cut": "of the lines above",
     "strobe review serve data/cut": "of the lines above",
     "strobe eval data/cut": "of the lines above",
-    "strobe import photos ILSVRC2012/": "ILSVRC is not here; tests/train/test_photos.py imports and trains a small one",
+    "strobe import photos ILSVRC2012/": "ILSVRC is not here; tests/annexes/train/test_photos.py trains on a small one",
     "strobe train photos data/ilsvrc": "of the line above",
     "strobe train noise data/ilsvrc": "of the lines above",
     "strobe train linf data/ilsvrc": "of the lines above",
-    "strobe review serve data/pictures": "people draw; tests/workflows/test_import_background.py goes this way",
+    "strobe review serve data/pictures": "people draw; tests/annexes/web/test_crops_of_people.py goes this way",
     "strobe review export data/pictures": "of the line above",
     "strobe import imagenet-a-plus crops/": "of the line above",
     "strobe review serve data/crops --ask name": "people name; tests/annexes/web/review/test_whole_or_cropped.py",
@@ -94,18 +96,18 @@ PARSED = {
     "strobe eval BOTH": "of the line before",
     "strobe report run/ --gallery 60": "drawn by the line before it; tests/report run it",
     "strobe build videos/*.mp4 sets/ --unlabelled": "own videos; tests/build/test_build_bad_input.py does it",
-    "strobe train agreement": "needs those sets; tests/train/test_agreement.py runs it",
-    "strobe train gan": "minutes of training; tests/train run it smaller",
+    "strobe train agreement": "needs those sets; tests/annexes/train/test_agreement.py runs it",
+    "strobe train gan": "minutes of training; tests/annexes/generators run it smaller",
     "strobe import mnist": "MNIST is fetched elsewhere; tests/annexes/releases/test_import_mnist.py reads a small one",
     "strobe eval data/changed": "of the line before",
     "strobe demo": "fetches 5 MB or trains for minutes; tests/workflows/test_demo*.py run it",
-    "strobe train detector": "minutes of training; tests/train runs it with other settings",
-    "strobe vary background data/photos": "fetches 5 MB; tests/vary/test_ladder_estimates.py runs nets",
-    "strobe vary generator": "minutes of searching; tests/workflows/test_vary_generator.py runs it small",
+    "strobe train detector": "minutes of training; tests/annexes/train runs it with other settings",
+    "strobe vary background data/photos": "fetches 5 MB; tests/annexes/backgrounds/test_ladder_estimates.py runs nets",
+    "strobe vary generator": "minutes of searching; tests/annexes/generators/test_vary_generator.py runs it small",
     "strobe eval changed": "of what that finds",
     "strobe eval DATASET -m efficientnet-lite0 -o run/ --engine ray": "tests/annexes/ray/ runs a cluster",
     "strobe eval /shared/data": "other machines; tests/annexes/ray/ runs a cluster",
-    "torchrun": "several processes; tests/train runs two",
+    "torchrun": "several processes; tests/annexes/train runs two",
     "strobe eval DATASET -m torchvision:": "weights from the network; tests/models/detectors run both kinds",
     "strobe predict DATASET -m timm:resnet18@mine.safetensors": "45 MB of weights; tests/contracts run the like",
     "strobe gate": "runs of such models; tests/workflows/test_gate.py runs every option",
@@ -120,6 +122,8 @@ PARSED = {
 
 OF_ANNEXES = {
     *("review", "view"),
+    *("finetune", "stills", "pmk", "agreement", "noise", "photos", "linf", "detector", "gan", "autoencoder"),
+    *("background", "generator", "imagenet-a", "imagenet-a-plus", "imagenet-9", "objectnet"),
     *("imagenet-vid-robust", "ytbb-robust", "imagenet-vid", "youtube-bb", "trials", "imagenet-c", "mnist"),
 }
 """Commands and formats of annexes, which pages of the house may show where the annex is not there."""
@@ -144,7 +148,7 @@ LAID = {
     "docs/annexes/web-review.md": "DATASET votes.csv scores.json run runs/detector flicker guidelines.md examples.csv",
     "docs/remedies.md": "clips DATASET scores.json",
     "docs/simulate.md": "photos a.jpg b.jpg photo-labels",
-    "docs/training.md": "world-as-clips",
+    "docs/annexes/train.md": "world-as-clips",
     "docs/video.md": "clips-as-videos dog.mp4 labels.csv",
     "docs/annexes/web-view.md": "DATASET scores.json",
 }
@@ -212,7 +216,8 @@ def reason(line: str) -> str | None:
 def offered(line: str) -> bool:
     """Whether this installation has what a line names; the commands and formats of an annex may be away."""
     words = line.partition("strobe ")[2].split()
-    formats = {"import": IMPORT_FORMATS.own, "export": EXPORT_FORMATS.own}
+    formats = {"import": IMPORT_FORMATS.own, "export": EXPORT_FORMATS.own, "train": shipped()}
+    formats["vary"] = vary.command.list_commands(click.Context(vary.command))
     if words and words[0] in OF_ANNEXES:
         return words[0] in COMMANDS
     named = OF_ANNEXES.intersection(words[1:]) if words and words[0] in formats else set()

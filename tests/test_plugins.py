@@ -411,7 +411,7 @@ def test_a_damaged_entry_points_file_is_one_line(tmp_path: Path) -> None:
 def test_an_import_asks_for_no_other_plugin(tmp_path: Path) -> None:
     """A format that hangs when it is imported hangs neither another format, nor a message, nor the shell."""
     site = tmp_path / "site"
-    groups = ("import_formats", "export_formats", "providers", "generators")
+    groups = ("import_formats", "export_formats", "providers")
     points = "".join(f"[strobe.{group}]\nhang = hang_one:X\n" for group in groups)
     package(site, "hang-one", points, hang_one="import time\ntime.sleep(1000)\n")
     source = tmp_path / "frames" / "a"
@@ -425,7 +425,6 @@ def test_an_import_asks_for_no_other_plugin(tmp_path: Path) -> None:
     strobe(*begin, "--help", path=site)
     strobe("import", "nothing", "a", "b", path=site, code=2)
     strobe("predict", "x", "-m", "no-such-model", "-o", tmp_path / "r", path=site, code=2)
-    strobe("vary", "generator", "x", "y", "--generator", "no-such", path=site, code=2)
     words = {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), str(ROOT / "src")])}
     words |= {"_STROBE_COMPLETE": "bash_complete", "COMP_WORDS": "strobe import ", "COMP_CWORD": "2"}
     done = subprocess.run([sys.executable, "-m", "strobe"], env=words, capture_output=True, text=True, timeout=60)

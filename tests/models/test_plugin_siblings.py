@@ -14,7 +14,6 @@ from strobe.core.labels import LabelSpace
 from strobe.core.ports import Silent
 from strobe.models.options import LoadOptions
 from strobe.models.registry import load_model, sendable
-from strobe.workflows.generators import load_generator
 
 PETS = LabelSpace.of_names("pets", ["cat", "dog"])
 IMAGE = np.zeros((4, 4, 3), dtype=np.uint8)
@@ -270,6 +269,7 @@ def make():
 
 
 def test_generators_have_their_own_modules_too(tmp_path: Path) -> None:
+    load_generator = pytest.importorskip("strobe.annexes.generators.providers").load_generator
     for number, path in enumerate(_two(tmp_path, {"model.py": GENERATOR, "parts.py": "LEVEL = @N\n"}), start=1):
         with pytest.raises(ModelFailed, match=f"level {number}"):
             load_generator(f"py:{path}:make", LoadOptions(device="cpu"))

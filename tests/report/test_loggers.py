@@ -11,6 +11,7 @@ import pytest
 from strobe.cli.main import main
 from strobe.core.errors import StrobeError, UnknownName
 from strobe.report.loggers import LogPlace, check_logs, opened_logs
+from strobe.train.recipe import TRAININGS
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -62,6 +63,7 @@ def test_eval_sends_headline_and_curve_to_tensorboard(tmp_path: Path) -> None:
         assert found["acc_pm"] == [(one["k"], pytest.approx(one["acc"]["value"], rel=1e-6)) for one in model["curve"]]
 
 
+@pytest.mark.skipif("detector" not in TRAININGS, reason="no detector can be trained")
 def test_a_training_sends_its_points_and_goes_on_in_wandb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch")
     pytest.importorskip("wandb")

@@ -22,7 +22,6 @@ from strobe.core.tasks import Task
 from strobe.metrics.columns import Column, Statistic, share
 from strobe.metrics.intervals import nothing
 from strobe.metrics.temporal import Survival
-from strobe.studies.background.records import BackgroundScore
 from strobe.studies.detection.records import (
     AsClassifier,
     ChosenFrame,
@@ -147,7 +146,6 @@ class ClassificationResult:
     """Share of the sets' frames answered with a class of the dataset; omitted if no other answer was possible."""
     variants: tuple[VariantScore, ...] | None = field(default=None, metadata=LEFT_OUT)
     means: tuple[MeanScore, ...] | None = field(default=None, metadata=LEFT_OUT)
-    background: BackgroundScore | None = field(default=None, metadata=LEFT_OUT)
     added: Mapping[str, Any] = field(default_factory=dict, metadata=added_records("records: model"))
     """The records of studies of annexes, by the name of the study."""
     all_classes: AllClasses | None = field(default=None, metadata=LEFT_OUT)

@@ -22,7 +22,6 @@ from strobe.core.records import Unreviewed
 from strobe.studies.noise.records import NoiseScore
 from strobe.studies.people.records import DrawnResults, PeopleResults
 from strobe.studies.temporal.records import OffsetError, Trend
-from strobe.studies.trainings.records import Trainings
 from strobe.studies.unlabelled.records import FlickerResults, LabelSample
 from strobe.studies.variants.records import Contrast, PreservedResults, Search, VariantFacts
 
@@ -223,7 +222,7 @@ class Results:
     Variants, searches and contrasts are present if the dataset has variants. The review is present if people voted on
     pairs. `people` is present if people named images; there may then be no model. `preserved` is present if findings
     were named by people or judged by models. `strobe` is the version that wrote the file, if it was installed.
-    `trainings` is present if models are called NAME~SEED. `flicker` is present if some sets have no label; if no set
+    `flicker` is present if some sets have no label; if no set
     has a label, there may be no model.
     `added` of the results and of a model holds the records of studies of annexes, by the name of the study. They are
     written among the other keys. `studies` holds, by name, the records of studies without such a key, also those of
@@ -246,7 +245,6 @@ class Results:
     preserved: tuple[PreservedResults, ...] | None = field(default=None, metadata=LEFT_OUT)
     people: PeopleResults | None = field(default=None, metadata=LEFT_OUT)
     drawn: DrawnResults | None = field(default=None, metadata=LEFT_OUT)
-    trainings: tuple[Trainings, ...] | None = field(default=None, metadata=LEFT_OUT)
     added: Mapping[str, Any] = field(default_factory=dict, metadata=added_records("records: results"))
     flicker: FlickerResults | None = field(default=None, metadata=LEFT_OUT)
     studies: Mapping[str, Any] | None = field(default=None, metadata=LEFT_OUT)

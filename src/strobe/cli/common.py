@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,9 +19,11 @@ from strobe.core.late import load
 from strobe.core.options import Option, options_of
 
 if TYPE_CHECKING:
+    from strobe.analyses.results import Results
     from strobe.core.dataset import Dataset
     from strobe.core.late import Registry
     from strobe.core.ports import Progress
+    from strobe.workflows.evaluate import Evaluation
 
 _Value = TypeVar("_Value")
 
@@ -245,6 +247,19 @@ class OpenGroup(click.Group):
     def _of_annexes(self) -> Mapping[str, Item]:
         every = members(f"commands: {self.name}", {name: Item("") for name in self.commands})
         return {name: item for name, item in every.items() if item.object}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demo:
+    """One kind of demo, which `--NAME` selects.
+
+    `run(out, progress, offline, …)` yields each evaluation to print. It takes the values of `options` by name, which
+    only work with this demo. `lines` returns lines below the headline figures.
+    """
+
+    run: "Callable[..., Iterable[Evaluation]]"
+    options: tuple[click.Option, ...] = ()
+    lines: "Callable[[Results], Iterable[str]]" = lambda _: ()
 
 
 def _print_full_help(context: click.Context, option: click.Parameter, requested: bool) -> None:  # noqa: ARG001 (click's signature)

@@ -1,34 +1,19 @@
 """`strobe demo`: a complete run on small real data, or another kind of demo."""
 
 import sys
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from strobe.cli.common import folder, progress, quiet_option, refuse_option
+from strobe.cli.common import Demo, folder, progress, quiet_option, refuse_option
 from strobe.core.errors import printable
 from strobe.core.late import Registry
 
 if TYPE_CHECKING:
-    from strobe.analyses.results import Results
     from strobe.core.ports import Progress
     from strobe.workflows.evaluate import Evaluation
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Demo:
-    """One kind of demo, which `--NAME` selects.
-
-    `run(out, progress, offline, …)` yields each evaluation to print. It takes the values of `options` by name, which
-    only work with this demo. `lines` returns lines below the headline figures.
-    """
-
-    run: "Callable[..., Iterable[Evaluation]]"
-    options: tuple[click.Option, ...] = ()
-    lines: "Callable[[Results], Iterable[str]]" = lambda _: ()
 
 
 def _default(out: Path, bar: "Progress", offline: bool) -> "Iterable[Evaluation]":
@@ -43,67 +28,8 @@ def _detection(out: Path, bar: "Progress", _offline: bool) -> "Iterable[Evaluati
     yield demo_detection(out, bar)
 
 
-def _training(out: Path, bar: "Progress", _offline: bool, *, size: str, seeds: int) -> "Iterable[Evaluation]":
-    from strobe.workflows.demo_training import demo_training
-
-    yield demo_training(out, bar, size=size, seeds=seeds)
-
-
-def _training_lines(results: "Results") -> Iterable[str]:
-    from strobe.studies.trainings.tables import training_lines
-
-    return training_lines(results)
-
-
-def _generator(out: Path, bar: "Progress", _offline: bool) -> "Iterable[Evaluation]":
-    from strobe.workflows.demo_generator import demo_generator
-
-    yield demo_generator(out, bar)
-
-
-def _autoencoder(out: Path, bar: "Progress", _offline: bool) -> "Iterable[Evaluation]":
-    from strobe.workflows.demo_generator import demo_autoencoder
-
-    yield demo_autoencoder(out, bar)
-
-
-def _background(out: Path, bar: "Progress", offline: bool) -> "Iterable[Evaluation]":
-    from strobe.workflows.demo_background import WHO, demo_background
-
-    both = demo_background(out, bar, offline=offline)
-    yield both.world
-    click.echo(f"{WHO}.")
-    if both.photos is None:
-        click.echo(f"\nskipped the photos: {both.why}", err=True)
-    else:
-        yield both.photos
-
-
 _DEFAULT = Demo(run=_default)
 DETECTION = Demo(run=_detection)
-TRAINING = Demo(
-    run=_training,
-    options=(
-        click.Option(
-            ["--size"],
-            type=click.Choice(["toy", "small", "full"]),
-            default="small",
-            show_default=True,
-            help="With --training: small for a CPU, full for a GPU, toy for a quick look.",
-        ),
-        click.Option(
-            ["--seeds"],
-            type=click.IntRange(1, 100),
-            default=3,
-            show_default=True,
-            help="With --training: number of times that every recipe is trained.",
-        ),
-    ),
-    lines=_training_lines,
-)
-GENERATOR = Demo(run=_generator)
-AUTOENCODER = Demo(run=_autoencoder)
-BACKGROUND = Demo(run=_background)
 
 DEMOS = Registry(
     "demos",
@@ -111,23 +37,6 @@ DEMOS = Registry(
     "demo",
     {
         "detection": ("strobe.cli.demo:DETECTION", "Instead, run a small detector on the synthetic world."),
-        "training": (
-            "strobe.cli.demo:TRAINING",
-            "Instead, train every recipe on the synthetic world with several seeds.",
-        ),
-        "generator": (
-            "strobe.cli.demo:GENERATOR",
-            "Instead, search for coarse to fine changes that two classifiers get wrong.",
-        ),
-        "autoencoder": (
-            "strobe.cli.demo:AUTOENCODER",
-            "Instead, do the same with an autoencoder of photos. It first reports what reconstruction alone does.",
-        ),
-        "background": (
-            "strobe.cli.demo:BACKGROUND",
-            "Instead, test how much classifiers rely on the background: two on rendered images, then others on photos. "
-            "Downloads the photos and a segmenter of 4.6 MB.",
-        ),
     },
     closed=True,
 )

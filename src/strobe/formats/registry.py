@@ -119,22 +119,6 @@ IMPORT_FORMATS = Registry(
             "strobe.formats.import_photos:FORMAT",
             "Labelled photos: class folders, a CSV, or ILSVRC's validation images.",
         ),
-        "imagenet-a": (
-            "strobe.formats.import_imagenet_a:FORMAT",
-            "ImageNet-A: 200 of ILSVRC's classes, folders by WordNet id.",
-        ),
-        "imagenet-a-plus": (
-            "strobe.formats.import_crops:FORMAT",
-            "Crops of ImageNet-A (or other images) with their originals.",
-        ),
-        "imagenet-9": (
-            "strobe.formats.import_imagenet_9:FORMAT",
-            "ImageNet-9 and its variations: other backgrounds, the object alone, the background alone.",
-        ),
-        "objectnet": (
-            "strobe.formats.import_objectnet:FORMAT",
-            "ObjectNet images of classes in ILSVRC-2012, without their red border.",
-        ),
         "frames": (
             "strobe.formats.import_frames:FORMAT",
             "A folder of frames per video and a CSV of labels.",

@@ -32,8 +32,8 @@ SHIPPED = {
 } | dict.fromkeys(_OF_BACKGROUND, "strobe-net-small")
 """Classifiers shipped with weights, and the network of each.
 
-Classifiers named world and mnist are for images of the two shipped generators (docs/generator.md). The other two are
-for the synthetic world, with and without a background that reveals the class (docs/background.md).
+Classifiers named world and mnist are for images of generators, which an annex ships. The other two are for the
+synthetic world, with and without a background that reveals the class.
 """
 
 

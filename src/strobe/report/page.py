@@ -43,7 +43,7 @@ With more models, all settings are collapsed into one section.
 """
 MANY_MODELS = 40
 """Above this number of models, tables show only the first rows, and the images get less room."""
-SCRIPTS = ("page.js", "viewer.js", "gallery.js", "strips.js", "flicker.js")
+SCRIPTS = ("page.js", "viewer.js", "gallery.js", "flicker.js")
 """The page's scripts in the order of execution. Each script uses the earlier ones."""
 _ENDS = re.compile(r"(\[(?:[−\d.,\xa0]+|no\xa0interval)\])")
 """The interval of a figure in a sentence, in a muted style after the figure."""
@@ -154,12 +154,13 @@ def write_report(
     flips = next((one.content["flips"] for one in chapters if one.content.get("flips")), None)
     content |= {"figures": figures, "chapters": chapters, "brief": None, "flips": flips}
     path = run / "report.html"
-    write_text(path, render("report.html.j2", content, scripts=SCRIPTS))
+    scripts = [*SCRIPTS, *(name for study in studies() for name in study.scripts)]
+    write_text(path, render("report.html.j2", content, scripts=scripts))
     if options.paper is not None:
         shown = examples(choice, gallery, most=_BRIEF_EXAMPLES)
         content["brief"] = brief(view, figures, shown, paper=options.paper)
         with progress.task("PDF", None):
-            print_pdf(render("report.html.j2", content, scripts=SCRIPTS), run / "report.pdf")
+            print_pdf(render("report.html.j2", content, scripts=scripts), run / "report.pdf")
     return path
 
 
@@ -258,8 +259,10 @@ def _context(
 
 
 def asset(name: str) -> str:
-    """Return the text of a file in report/assets."""
-    return (resources.files("strobe.report") / "assets" / name).read_text(encoding="utf-8")
+    """Return the text of a file in report/assets, or "package:file" of a file elsewhere."""
+    package, _, file = name.rpartition(":")
+    folder = resources.files(package) if package else resources.files("strobe.report") / "assets"
+    return (folder / file).read_text(encoding="utf-8")
 
 
 def render(template: str, content: Mapping[str, object], *, scripts: Sequence[str]) -> str:
@@ -270,7 +273,7 @@ def render(template: str, content: Mapping[str, object], *, scripts: Sequence[st
     """
     jinja2 = require("jinja2", what="the report", extra="report")
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("strobe.report", "assets"), autoescape=True, trim_blocks=True, lstrip_blocks=True
+        loader=jinja2.FunctionLoader(asset), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
     script = "\n".join(map(asset, scripts))
     shared = {

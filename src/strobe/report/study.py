@@ -56,7 +56,8 @@ class SectionFigures:
 class Chapter:
     """A chapter of the page: its anchor, its title, its template, and the content that the template shows.
 
-    `nav` is a shorter title for the navigation, if there is one. The default template shows `content["intro"]`, the
+    `nav` is a shorter title for the navigation, if there is one. A template is a file of report/assets, or
+    "package:file". The default template shows `content["intro"]`, the
     figures of the section with the chapter's name, and the tables in `content["tables"]`, each a `Lines`. `terms` are
     added to the page's glossary. `data` is passed to the page's scripts as JSON, by the id of its element.
     """
@@ -85,6 +86,8 @@ class Study:
     """The tables by the name of their file. A table without rows is not written."""
     drawings: "ClassVar[Sequence[FigureSpec]]" = ()
     """All figures that the study can draw. Files of figures that a later report does not draw are removed."""
+    scripts: ClassVar[Sequence[str]] = ()
+    """Scripts of the page, each "package:file"."""
     needs_to_score: ClassVar[tuple[str, ...]] = ()
     """Attributes of `Scoring`, such as "dataset.variants". If all of them are empty, `collector` is not called."""
     needs_to_show: ClassVar[tuple[str, ...]] = ()
@@ -165,14 +168,10 @@ STUDIES: Registry[Study] = StudyList(
         "noise": "strobe.studies.noise.study:NOISE",
         "remedies": "strobe.studies.remedies.study:REMEDIES",
         "forms": "strobe.studies.forms.study:FORMS",
-        "trainings": "strobe.studies.trainings.study:TRAININGS",
         "review": "strobe.studies.review.study:REVIEW",
         "stills": "strobe.studies.stills.study:STILLS",
-        "generator": "strobe.studies.generator.study:GENERATOR",
-        "background": "strobe.studies.background.study:BACKGROUND",
         "variants": "strobe.studies.variants.study:VARIANTS",
         "people": "strobe.studies.people.study:PEOPLE",
-        "backbones": "strobe.studies.backbones.study:BACKBONES",
     },
 )
 """Every study by name, in the order in which the terminal and the page show them."""

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import TypeVar
 
 from strobe.analyses.comparison import Comparison
+from strobe.analyses.variant_kinds import VARIANT_KINDS, own_kind
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate
-from strobe.core.ladders import CALLED, KIND
 from strobe.core.variants import Variant
 from strobe.studies.variants.records import Contrast, MeanScore, VariantFacts
 
@@ -171,18 +171,11 @@ def in_subset(name: str | None) -> str:
 def called(one: VariantFacts | Variant, level: float | None = None) -> str:
     """Return a variant in words.
 
-    A rung of a ladder of backgrounds is described by its content, any other variant by its name.
-
-    `level` distinguishes crops of several widths: it is the width as a multiple of the box.
-
-    >>> crop = Variant(variant="crop", axis="context", unit="x", fields={"kind": "background", "rung": "crop"})
-    >>> called(crop), called(crop, 1.5)
-    ('the box', 'the box, 1.5 × as wide')
+    A kind of variants with its own words describes them, any other variant is shown by its name. `level` distinguishes
+    levels that are shown separately.
     """
-    if one.fields.get("kind") != KIND:
-        return printable(one.variant)
-    name = CALLED.get(str(one.fields.get("rung", one.variant)), printable(one.variant))
-    return name if level in (None, 1.0) else f"{name}, {level:g} × as wide"
+    kind = own_kind([one.fields])
+    return printable(one.variant) if kind is None else VARIANT_KINDS[kind].called(one, level)
 
 
 _DIGEST = re.compile(r"[0-9a-f]{16,}")
@@ -192,7 +185,7 @@ def fields_of(one: VariantFacts) -> list[str]:
     """Return a variant's properties except name and target in words, with digests shortened to their first digits."""
     out = []
     for key, value in one.fields.items():
-        if str(value) not in (called(one), KIND) and (key, value) != ("target", one.target):
+        if str(value) not in (called(one), *VARIANT_KINDS.own) and (key, value) != ("target", one.target):
             text = str(value)
             text = text[1:-1].replace("'", "") if text.startswith("[") else text  # results store lists as text
             text = f"{text[:12]}…" if _DIGEST.fullmatch(text) else text

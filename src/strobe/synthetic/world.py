@@ -64,6 +64,10 @@ class WorldOptions:
         expect(-1 <= near <= 1, "<<background_correlation>>", "-1 to 1", near)
 
 
+DETECTION_WORLD = WorldOptions(size=128, objects_min=1, objects_max=3, object_scale=(0.25, 0.5))
+"""The world of strobe-tiny's training and of the detection demo."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Clip:
     """A rendered clip of T frames and N objects. Object 0 is the main object, and `label` is its class.

@@ -2,18 +2,14 @@
 
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from strobe.core.errors import CannotWrite, StrobeError, out_of_memory, printable
 from strobe.core.ports import MetricLog, Progress, Silent
 from strobe.train.folder import FIGURES, Point, TrainFolder
 from strobe.train.optimising import Diverged, Optimisation
-from strobe.train.sets import HeldOut
-from strobe.train.trainer import Frames, Trainer
 
 
 class Plateau:
@@ -53,47 +49,6 @@ class HeldOutMeasure(Protocol):
 
     def measure(self, trainer: Any) -> tuple[float, ...]:
         """Return the figures of the current network."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ClassifierMeasure:
-    """The sets a classifier is evaluated on, and their prepared frames."""
-
-    held: HeldOut
-    pixels: Frames
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The display names of the figures."""
-        return "acc_orig", "acc_pmk"
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The keys of the figures, which are the same as the display names."""
-        return self.names
-
-    def predicted(self, trainer: Trainer) -> NDArray[np.int64]:
-        """Return the class of each frame of the sets."""
-        return trainer.answers(self.pixels, self.held.pixel)
-
-    def measure(self, trainer: Trainer) -> tuple[float, ...]:
-        """Return the figures under `names`."""
-        return self.held.accuracy(self.predicted(trainer))
-
-
-class FlickerMeasure(ClassifierMeasure):
-    """The flicker on all held-out sets, and the accuracies on those that have labels."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The display names of the figures."""
-        return ("flicker",) if self.held.named is None else ("acc_orig", "acc_pmk", "flicker")
-
-    def measure(self, trainer: Trainer) -> tuple[float, ...]:
-        """Return the figures under `names`."""
-        predicted, named = self.predicted(trainer), self.held.named
-        flicker = self.held.flicker(predicted)
-        return (flicker,) if named is None else (*named.accuracy(predicted), flicker)
 
 
 def run(

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
 from importlib import resources
@@ -12,6 +12,7 @@ from typing import Any, Literal
 from strobe.core.codec import decode, encode
 from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, UnknownName, expect, in_file, printable
 from strobe.core.files import regular, toml_of
+from strobe.core.late import Registry
 
 _PER_MODEL = "for"
 """The table of a recipe with settings per architecture: [for."vgg*"]."""
@@ -207,11 +208,26 @@ def _toml(value: Any) -> str:
 _KEYS = tuple(field.name for field in fields(Recipe) if field.name != "name")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Training:
+    """A kind of training, which the key `trains` of a recipe names.
+
+    `run(recipe, material, model, out, options, progress, held_out=…)` trains, and `summary` describes what it returns
+    in one line. The recipes are in the folder `recipes` of the package `package`.
+    """
+
+    run: Callable[..., Any]
+    summary: Callable[[Any], str]
+    package: str
+
+
+TRAININGS: Registry[Training] = Registry("trainings", Training, "kind of training", {}, closed=True)
+"""Every kind of training. Annexes bring them."""
+
+
 def shipped() -> dict[str, str]:
     """Return the shipped recipes: name and description."""
-    folder = resources.files("strobe.train") / "recipes"
-    names = sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
-    return {name: str(_parsed(_text(name), name)["about"]) for name in names}
+    return {name: str(_parsed(text, name)["about"]) for name, text in _texts().items()}
 
 
 def find(name: str, *, changes: Sequence[str] = (), model: str = "") -> Recipe:
@@ -233,10 +249,12 @@ def find(name: str, *, changes: Sequence[str] = (), model: str = "") -> Recipe:
             raise StrobeError(f"cannot read the recipe {printable(path)}: {reason}") from error
         own, where = path.stem, name
     else:
-        known = shipped()
+        known = _texts()
         if name not in known:
-            raise UnknownName("recipe", name, known, hint=f"known: {', '.join(known)}, or the path of a .toml file")
-        text, own, where = _text(name), name, f"recipe {name}"
+            raise UnknownName(
+                "recipe", name, known, hint=f"known: {', '.join([*known, 'or the path of a .toml file'])}"
+            )
+        text, own, where = known[name], name, f"recipe {name}"
     with in_file(where):
         content = _parsed(text, where)
         per_model = content.pop(_PER_MODEL, {})
@@ -259,8 +277,12 @@ def _recipe(name: str, content: Mapping[str, Any]) -> Recipe:
     return decode(Recipe, {"name": name, **content}, where="recipe")
 
 
-def _text(name: str) -> str:
-    return (resources.files("strobe.train") / "recipes" / f"{name}.toml").read_text(encoding="utf-8")
+def _texts() -> dict[str, str]:
+    """Return the text of every shipped recipe by name, in alphabetical order."""
+    folders = [resources.files(package) / "recipes" for package in {TRAININGS[name].package for name in TRAININGS}]
+    entries = [entry for folder in folders for entry in folder.iterdir() if entry.name.endswith(".toml")]
+    files = {entry.name.removesuffix(".toml"): entry for entry in entries}
+    return {name: files[name].read_text(encoding="utf-8") for name in sorted(files)}
 
 
 def _parsed(text: str, where: str) -> dict[str, Any]:

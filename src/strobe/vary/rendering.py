@@ -117,7 +117,7 @@ RENDERINGS = Registry(
     "renderings",
     Rendering,
     "kind of recipe",
-    {"corruption": "strobe.vary.rendering:CORRUPTION", "rung": "strobe.vary.background:RUNG"},
+    {"corruption": "strobe.vary.rendering:CORRUPTION"},
     closed=True,
 )
 """Every kind of recipe by the name that recipes have for it. Annexes bring some."""

@@ -6,10 +6,10 @@ from strobe.core.files import inside
 from strobe.core.ports import Progress
 from strobe.engine.prediction import PredictOptions
 from strobe.synthetic.sets import SyntheticOptions
+from strobe.synthetic.world import DETECTION_WORLD
 from strobe.workflows.evaluate import Evaluation, evaluate
 from strobe.workflows.score import ScoreRunOptions
 from strobe.workflows.synthesize import synthesize
-from strobe.workflows.train_detector import DETECTION_WORLD
 
 _SEED = 20_000
 """The seed of the clips, far from the seeds of the detector's training."""

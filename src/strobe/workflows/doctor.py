@@ -14,10 +14,7 @@ import numpy as np
 
 from strobe.core.errors import StrobeError, install_line, printable
 from strobe.core.late import Registry, installed_version, require, too_old
-from strobe.formats.registry import EXPORT_FORMATS, IMPORT_FORMATS
-from strobe.models.providers import PROVIDERS, declared
-from strobe.report.study import STUDIES
-from strobe.workflows.generators import GENERATORS
+from strobe.models.providers import declared
 
 _PACKAGES: tuple[tuple[str, str, str], ...] = (
     ("numpy", "", "everything"),
@@ -40,7 +37,18 @@ _PACKAGES: tuple[tuple[str, str, str], ...] = (
 )
 
 
-REGISTRIES: tuple[Registry[Any], ...] = (PROVIDERS, IMPORT_FORMATS, EXPORT_FORMATS, GENERATORS, STUDIES)
+REGISTRIES: Registry[Registry[Any]] = Registry(
+    "registries",
+    Registry,
+    "list",
+    {
+        "providers": "strobe.models.providers:PROVIDERS",
+        "import_formats": "strobe.formats.registry:IMPORT_FORMATS",
+        "export_formats": "strobe.formats.registry:EXPORT_FORMATS",
+        "studies": "strobe.report.study:STUDIES",
+    },
+    closed=True,
+)
 """Every registry that packages can add members to."""
 
 
@@ -86,7 +94,7 @@ def examine(*, speed: bool = True) -> dict[str, Any]:
 def _plugins() -> list[dict[str, str]]:
     """Return the members that installed packages add to strobe's registries, and a line for each unusable member."""
     members: list[dict[str, str]] = []
-    for registry in REGISTRIES:
+    for registry in REGISTRIES.own_members().values():
         rows = [(name, one.package, "") for name, one in registry.plugins.items()]
         known = {member["problem"] for member in members}
         rows += [("", "", line) for line in registry.problems() if line not in known]

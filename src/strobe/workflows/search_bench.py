@@ -4,15 +4,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from strobe.core.errors import ModelFailed, StrobeError, printable
-from strobe.core.generators import GeneratorSpec
 from strobe.core.labels import LabelSpace, Projection
-from strobe.core.ports import Differentiable, Executor, LayeredGenerator, Progress, Silent
+from strobe.core.ports import Differentiable, Executor, Progress, Silent
 from strobe.core.records import ModelSpec
 from strobe.core.variants import Target
 from strobe.engine.engine import away
@@ -23,35 +22,41 @@ from strobe.models.gradients import with_gradients
 from strobe.models.options import LoadOptions
 from strobe.models.registry import sendable
 from strobe.models.requested import requested_models
-from strobe.workflows.generators import load_generator, sendable_generator
 
 Given = TypeVar("Given")
 Result = TypeVar("Result")
+
+
+class SearchSubject(Protocol):
+    """What a search changes in place of stored images, as plain data."""
+
+    def loaded(self, load: LoadOptions) -> Any:
+        """Load it. The `spec` of what is returned has its `label_space` and `image_hw`."""
+
+    def sent(self, load: LoadOptions) -> tuple["SearchSubject", LoadOptions]:
+        """Return it for another machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchSpec:
     """The models of a search as plain data: names, how to load them, and the classes to search in.
 
-    The classes are those of a dataset, or of a generator given by its name. A model may have none of a generator's
-    classes. The caller handles this case. `photos` are the classes of the photos that an autoencoder takes.
+    The classes are those of a dataset, or of what a subject loads. A model may have none of a subject's classes. The
+    caller handles this case.
     """
 
     models: Mapping[str, str]
     load: LoadOptions
-    about: LabelSpace | str
-    photos: LabelSpace | None = None
+    about: "LabelSpace | SearchSubject"
 
 
 @contextmanager
 def bench_for(
     models: Sequence[str],
     load: LoadOptions,
-    about: LabelSpace | str,
+    about: LabelSpace | SearchSubject,
     engine: ExecutorOptions,
     say: Progress,
-    *,
-    photos: LabelSpace | None = None,
 ) -> Iterator["SearchBench"]:
     """Yield a SearchBench for searches against these models. A prediction file raises an error."""
     requested = requested_models(models, trust=load.trust)
@@ -63,10 +68,10 @@ def bench_for(
     specs, load = {one.name: one.spec for one in requested}, load.for_gradients()
     with away(engine, load.device, say) as cluster:
         if cluster is None:
-            yield SearchBench(SearchSpec(models=specs, load=load, about=about, photos=photos), say)
+            yield SearchBench(SearchSpec(models=specs, load=load, about=about), say)
         else:
             there = replace(load, device=cluster.device)
-            yield SearchBench(SearchSpec(models=specs, load=there, about=about, photos=photos), say, cluster.pool)
+            yield SearchBench(SearchSpec(models=specs, load=there, about=about), say, cluster.pool)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +123,7 @@ class TargetModel:
 
 
 class LoadedSearch:
-    """The models and the generator of a spec, each loaded on first use. All jobs of a search share `context`."""
+    """The models and the subject of a spec, each loaded on first use. All jobs of a search share `context`."""
 
     def __init__(self, recipe: SearchSpec, context: Any, say: Progress) -> None:
         self._recipe, self.context, self.say = recipe, context, say
@@ -126,19 +131,21 @@ class LoadedSearch:
         """A function that receives the progress of a job, in images."""
 
     @cached_property
-    def generator(self) -> LayeredGenerator:
-        """The generator."""
-        return load_generator(str(self._recipe.about), replace(self._recipe.load, label_space=self._recipe.photos))
+    def subject(self) -> Any:
+        """What the spec's subject loads; None for the images of a dataset."""
+        about = self._recipe.about
+        return None if isinstance(about, LabelSpace) else about.loaded(self._recipe.load)
 
     @cached_property
     def victims(self) -> list[TargetModel]:
         """Return the models in order. Raise an error before any work if a search against one of them is impossible."""
         recipe, about, targets = self._recipe, self._recipe.about, []
-        classes = about if isinstance(about, LabelSpace) else self.generator.spec.label_space
-        image_hw = None if isinstance(about, LabelSpace) else self.generator.spec.image_hw
+        is_stored = isinstance(about, LabelSpace)
+        classes: LabelSpace = about if isinstance(about, LabelSpace) else self.subject.spec.label_space
+        image_hw = None if is_stored else self.subject.spec.image_hw
         load = replace(recipe.load, progress=recipe.load.progress or self.say)
         for name, spec in recipe.models.items():
-            runner = load_runner(name, spec, load, classes, merge="max", any_classes=isinstance(about, str))
+            runner = load_runner(name, spec, load, classes, merge="max", any_classes=not is_stored)
             model = with_gradients(runner.model, image_hw=image_hw)
             known = TargetFacts(
                 name=name, spec=runner.model.spec, projection=runner.projection, input_hw=model.input_hw or (0, 0)
@@ -155,7 +162,7 @@ class SearchBench:
     """
 
     def __init__(self, recipe: SearchSpec, say: Progress, executor: Executor | None = None) -> None:
-        self._here, self._about = LoadedSearch(recipe, None, say), recipe.about
+        self._here, self.about = LoadedSearch(recipe, None, say), recipe.about
         self._executor = executor
         self._task = _Task(recipe if executor is None else _sent(recipe), None)
         self.is_here = executor is None
@@ -185,17 +192,9 @@ class SearchBench:
         """Return the facts about the models."""
         return self.once(_known, None)
 
-    def generator(self) -> GeneratorSpec:
-        """Return the facts about the generator."""
-        return replace(self.once(_generator, None), name=str(self._about))
-
 
 def _known(loaded: LoadedSearch, _: None) -> list[TargetFacts]:
     return [victim.known for victim in loaded.victims]
-
-
-def _generator(loaded: LoadedSearch, _: None) -> GeneratorSpec:
-    return loaded.generator.spec
 
 
 class _WorkItem(NamedTuple):
@@ -231,6 +230,6 @@ def _sent(recipe: SearchSpec) -> SearchSpec:
     load, models, about = replace(recipe.load, progress=None), {}, recipe.about
     for name, spec in recipe.models.items():
         models[name], load = sendable(spec, load)
-    if isinstance(about, str):
-        about, load = sendable_generator(about, load)
+    if not isinstance(about, LabelSpace):
+        about, load = about.sent(load)
     return replace(recipe, models=models, load=load, about=about)

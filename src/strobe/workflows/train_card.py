@@ -12,7 +12,7 @@ from strobe.analyses.answer_patterns import AnswerPattern
 from strobe.core.dataset import Dataset
 from strobe.core.errors import MissingExtra, printable
 from strobe.core.estimate import Estimate
-from strobe.core.files import write_text
+from strobe.core.files import write_bytes, write_text
 from strobe.core.labels import LabelSpace
 from strobe.core.late import installed_version
 from strobe.core.ports import Progress
@@ -21,7 +21,6 @@ from strobe.train.recipe import Recipe
 from strobe.train.split import HELD, SPLIT
 
 if TYPE_CHECKING:
-    from strobe.generator.networks import StepFacts
     from strobe.train.folder import Point, TrainFolder
 
 
@@ -91,28 +90,6 @@ def finish(
         write_text(staged.root / CARD, _card(folder, history, about, versions, has_curves=has_curves))
 
 
-def how_made(
-    steps: "Sequence[StepFacts]",
-    folder: "TrainFolder",
-    last: "Point",
-    stopped: str,
-    versions: Mapping[str, str],
-    recipe: Recipe,
-) -> list[str]:
-    """Return the last lines of the card of a generator or an autoencoder: its steps, the training and the recipe."""
-    return [
-        f"- {len(steps)} steps: {', '.join(f'{one.name} ({one.granularity})' for one in steps)}",
-        f"- seed {folder.facts['seed']}, {folder.facts['precision']}, {last.step} steps{stopped} in "
-        f"{last.seconds:.0f} s; this training is `{folder.name}`",
-        f"- {', '.join(f'{key} {value}' for key, value in versions.items())}",
-        "",
-        "```toml",
-        recipe.to_toml().rstrip(),
-        "```",
-        "",
-    ]
-
-
 def versions_of(device: str, processes: int = 1) -> dict[str, str]:
     """Return the package versions of a training."""
     found = {name: installed_version(name) for name in ("torch", "torchvision", "timm", "numpy", "pillow")}
@@ -130,12 +107,35 @@ def _device_name(device: str) -> str:
 
 
 def draw_curves(path: Path, history: "Sequence[Point]", *, names: tuple[str, ...], title: str) -> bool:
-    """Plot the curves and return whether that worked. Without matplotlib, only the table is written."""
-    from strobe.studies.trainings.figures import curves
+    """Draw a PNG, the loss on the left and the held-out figures on the right, and return whether that worked.
 
-    rows = [(point.epoch, point.loss, point.figures) for point in history]
+    Without matplotlib, only the table is written.
+    """
+    from strobe.report.charts import set_unit
+    from strobe.report.style import INK, colour_of, draw, marker_of
+
+    def paint(figure: Any, is_narrow: bool) -> None:
+        left, right = figure.subplots(2 if is_narrow else 1, 1 if is_narrow else 2)
+        known = [(point.epoch, point.loss) for point in history if point.loss is not None]
+        if known:
+            left.plot(*zip(*known, strict=True), color=INK, marker="o", markersize=3)
+            left.set_ylim(0, 1.05 * max(loss for _, loss in known) or 1)
+        left.set_title("training loss")
+        epochs = [point.epoch for point in history]
+        for place, name in enumerate(names):
+            values = [point.figures[place] for point in history]
+            right.plot(epochs, values, color=colour_of(place), marker=marker_of(place), markersize=4, label=name)
+        right.set_ylim(0, 1)
+        set_unit(right)
+        right.set_title("on held-out clips")
+        right.legend(loc="best")
+        for axes in (left, right):
+            axes.set_xlabel("epoch")
+            axes.set_xlim(-0.02 * max(epochs), 1.02 * max(epochs))
+        figure.suptitle(printable(title, limit=80), x=0.01, ha="left")
+
     try:
-        curves(path, rows, names=names, title=title)
+        write_bytes(path, draw("training", paint, wide=(8.4, 3.2), narrow=(4.2, 5.6)).png)
     except MissingExtra:
         return False
     return True

@@ -128,7 +128,7 @@ from pathlib import Path
 import torch
 from torch import nn
 from strobe.core.labels import LabelSpace
-from strobe.generator.layered import layered
+from strobe.annexes.generators.layered import layered
 from strobe.models.options import ModelName
 from strobe.models.plan import ImagePlan
 from strobe.models.torch_classifier import classifier_of

@@ -34,14 +34,14 @@ pytestmark = MARKS
 def test_searches_end_in_the_same_folders(cluster: Any, tmp_path: Path, heard: Any) -> None:
     import torch
 
+    generators = pytest.importorskip("strobe.annexes.generators.workflow")
     from strobe.workflows.vary_attack import VaryAttackOptions, vary_attack
-    from strobe.workflows.vary_generator import VaryGeneratorOptions, vary_generator
 
     assert clips(tmp_path, 3).root == tmp_path / "data"
     (tmp_path / "nets.py").write_text(NETS)
     nets, load = [f"net=py:{tmp_path}/nets.py:net"], LoadOptions(device="cpu", batch_size=2)
     attacked = VaryAttackOptions(eps=((4 / 255, 16 / 255),), steps=3)
-    drawn = VaryGeneratorOptions(images=4, steps=10, strips=1, scale_images=20, most=4.0)
+    drawn = generators.VaryGeneratorOptions(images=4, steps=10, strips=1, scale_images=20, most=4.0)
     before = torch.get_num_threads()
     torch.set_num_threads(1)  # as an actor of one core has
     try:
@@ -51,7 +51,9 @@ def test_searches_end_in_the_same_folders(cluster: Any, tmp_path: Path, heard: A
             vary_attack(
                 tmp_path / "data", tmp_path / place / "a", nets, attacked, load=load, engine=one, progress=heard
             )
-            vary_generator(tmp_path / place / "g", f"py:{tmp_path}/nets.py:paint", nets, drawn, load=load, engine=two)
+            generators.vary_generator(
+                tmp_path / place / "g", f"py:{tmp_path}/nets.py:paint", nets, drawn, load=load, engine=two
+            )
     finally:
         torch.set_num_threads(before)
     here, there = (

@@ -1,5 +1,5 @@
-"""The background paper's comparison: the lines of docs/background.md, on rendered images and on a fixture in the
-layouts of ILSVRC, ImageNet-A and ImageNet-A-Plus.
+"""The background paper's comparison: the lines of docs/annexes/backgrounds.md, on rendered images and on a fixture in
+the layouts of ILSVRC, ImageNet-A and ImageNet-A-Plus.
 """
 
 import csv
@@ -19,8 +19,10 @@ from strobe.store import dataset_folder as folder
 
 torch = pytest.importorskip("torch")
 timm = pytest.importorskip("timm")
+pytest.importorskip("strobe.annexes.backgrounds.crops")
+pytest.importorskip("strobe.annexes.train.detectors")
 
-PAGE = Path(__file__).parents[3] / "docs/background.md"
+PAGE = Path(__file__).parents[3] / "docs/annexes/backgrounds.md"
 RAY, DOG, FOX = "n01498041", "n02106662", "n02120505"  # stingray and German shepherd are in ImageNet-A, grey fox is not
 SMALL = "--set steps=2 --set batch=2 --set pyramid=16 --image-size 64 --evaluations 1 --threads 1 -q"
 

@@ -35,7 +35,7 @@ ANNEX = Annex(
             "mnist": Item(
                 "strobe.annexes.releases.mnist:FORMAT",
                 "MNIST's 70,000 digits, downloaded or read from a wheel.",
-                at=65,
+                at=29,
             ),
         },
         "export_formats": {

@@ -10,6 +10,6 @@ ANNEX = Annex(
             "openai": Item("strobe.annexes.remote.openai:PROVIDER", at=85),
         },
         "requests": {"requests": Item("strobe.annexes.remote.asking:REQUESTS")},
-        "studies": {"remote": Item("strobe.annexes.remote.study:REMOTE", at=125)},
+        "studies": {"remote": Item("strobe.annexes.remote.study:REMOTE", at=95)},
     },
 )

@@ -43,7 +43,7 @@ NETWORKS = ("strobe-tiny", "strobe-net-boxes")
 """Grid networks that `strobe train detector` trains. The second network is shipped without weights."""
 
 _SHIPPED = {"strobe-tiny": "strobe-tiny", "strobe-ground-boxes": "strobe-net-boxes"}
-"""Detectors shipped with weights, and the network of each (docs/background.md)."""
+"""Detectors shipped with weights, and the network of each."""
 
 
 class TinyDetector(TorchDetector):

@@ -7,8 +7,12 @@ from typing import Literal
 from strobe.core.codec import LEFT_OUT, Count
 from strobe.core.estimate import Estimate
 from strobe.metrics.temporal import Survival
-from strobe.studies.background.records import Isolates
 from strobe.studies.people.records import Preservation
+
+Isolates = Literal[
+    "background", "background-cropped", "magnification", "magnification-with-ground", "place", "bg-gap", "fit"
+]
+"""The effect that a contrast of two rungs isolates, because they differ in nothing else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from strobe.analyses.naming import NamingTable
 from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.preserved import preservation, preserved_by
 from strobe.analyses.results import Results
+from strobe.analyses.variant_kinds import VARIANT_KINDS, own_kind
 from strobe.core.answers import ClassAnswers
 from strobe.core.arrays import Bools, Ints
 from strobe.core.dataset import Dataset
@@ -25,9 +26,7 @@ from strobe.metrics.bootstrap import Bootstrap
 from strobe.metrics.contrasts import paired_ratio, paired_test, ratio_bounds
 from strobe.metrics.intervals import nothing, proportion
 from strobe.metrics.paired import holm, paired_difference
-from strobe.studies.background.records import Isolates
-from strobe.studies.background.score import LadderScorer, is_ladder
-from strobe.studies.variants.records import Contrast, PreservedResults, StillFound
+from strobe.studies.variants.records import Contrast, Isolates, PreservedResults, StillFound
 from strobe.studies.variants.score import Marks, VariantPlan
 
 Kind = Literal["variants", "models", "targets"]
@@ -49,7 +48,8 @@ class ByVariant:
 
     def __init__(self, dataset: Dataset, options: ScoreOptions, *, areas: Mapping[str, float] | None = None) -> None:
         self._plan = None if dataset.variants is None else VariantPlan(dataset, options)
-        self._ladder = LadderScorer(self._plan, areas or {}) if self._plan and is_ladder(dataset.variants) else None
+        self._kind = None if dataset.variants is None else own_kind(dataset.variants.fields)
+        self._scorer: Any = None if self._kind is None else VARIANT_KINDS[self._kind].scorer(self._plan, areas or {})
         self._marks: list[Marks] = []
         self._judges: dict[str, ClassAnswers] = {}
 
@@ -64,10 +64,10 @@ class ByVariant:
         if marks.model in self._plan.options.judges:
             _expect_independent(self._plan, marks)
             self._judges[marks.model] = predictions
-        ground = None
-        if self._ladder is not None:
-            ground = self._ladder.score(marks, predictions, with_coverage=score.coverage is not None)
-        return replace(score, variants=self._plan.score(marks), means=self._plan.means(marks), background=ground)
+        added = dict(score.added)
+        if self._kind is not None:
+            added[self._kind] = self._scorer.score(marks, predictions, with_coverage=score.coverage is not None)
+        return replace(score, variants=self._plan.score(marks), means=self._plan.means(marks), added=added)
 
     def into(self, results: Results) -> Results:
         """Return the results with the variants, their searches and contrasts, and the preserved findings."""
@@ -77,7 +77,7 @@ class ByVariant:
             results,
             variants=self._plan.facts(),
             searches=self._plan.searches(),
-            contrasts=contrasts(self._plan, self._marks, self._ladder),
+            contrasts=contrasts(self._plan, self._marks, self._scorer),
             preserved=self._preserved() or None,
         )
 
@@ -151,7 +151,7 @@ Gap = tuple[Ints, Ints]
 """Return paired differences of −1, 0 and 1, and the source of each."""
 
 
-def contrasts(plan: VariantPlan, models: Sequence[Marks], ladder: LadderScorer | None = None) -> tuple[Contrast, ...]:
+def contrasts(plan: VariantPlan, models: Sequence[Marks], scorer: Any = None) -> tuple[Contrast, ...]:
     """Return all contrasts of the dataset, with p-values corrected by Holm's method over the contrasts of one kind.
 
     If variants are reported separately, every plain variant is compared with the anchors and with every other variant,
@@ -159,13 +159,13 @@ def contrasts(plan: VariantPlan, models: Sequence[Marks], ladder: LadderScorer |
     Every pair of searches that differ only in their target is compared by the ratio of the distances they needed. The
     baseline is always in the denominator.
 
-    A ladder of backgrounds has three kinds of contrasts, at every level. The first are the pairs of rungs that differ
-    in one respect, corrected among themselves. The other two are the whole image against every rung, and every pair of
-    models on every rung.
+    Variants with a scorer of their own have three kinds of contrasts, at every level. The first are the pairs that
+    differ in one respect, corrected among themselves. The other two are the whole image against every variant, and
+    every pair of models on every variant.
     """
-    if ladder is not None:
-        results = _corrected(_isolating(plan, models, ladder), _of_rungs(plan, models, ladder),
-                           _of_models_on_rungs(plan, models, ladder))  # fmt: skip
+    if scorer is not None:
+        results = _corrected(_isolating(plan, models, scorer), _of_rungs(plan, models, scorer),
+                           _of_models_on_rungs(plan, models, scorer))  # fmt: skip
     else:
         results = _corrected(_of_variants(plan, models), _of_models(plan, models), _of_targets(plan))
     return _marked(plan, results)
@@ -179,9 +179,9 @@ def own_contrasts(dataset: Dataset, answers: ClassAnswers, options: ScoreOptions
     """
     plan = VariantPlan(dataset, options)
     marks = [plan.mark(answers)]
-    if is_ladder(dataset.variants):
-        ladder = LadderScorer(plan, {})
-        pairs = [*_isolating(plan, marks, ladder), *_of_rungs(plan, marks, ladder)]
+    if (kind := own_kind(plan.dataset.variants.fields if plan.dataset.variants else ())) is not None:
+        scorer = VARIANT_KINDS[kind].scorer(plan, {})
+        pairs = [*_isolating(plan, marks, scorer), *_of_rungs(plan, marks, scorer)]
     else:
         pairs = list(_of_variants(plan, marks))
     results = [contrast for pair in pairs for contrast in _corrected(iter([pair]))]
@@ -258,11 +258,9 @@ def _of_models(plan: VariantPlan, models: Sequence[Marks]) -> Iterator[tuple[Con
             )  # fmt: skip
 
 
-def _isolating(
-    plan: VariantPlan, models: Sequence[Marks], ladder: LadderScorer
-) -> Iterator[tuple[Contrast, Gap | None]]:
+def _isolating(plan: VariantPlan, models: Sequence[Marks], scorer: Any) -> Iterator[tuple[Contrast, Gap | None]]:
     for marks in models:
-        for one in ladder.isolating(marks):
+        for one in scorer.isolating(marks):
             level = one.b.level if one.a.level is None else one.a.level
             yield _difference(
                 plan, one.a_right, one.b_right, one.sets, a=one.a.variant, b=one.b.variant, held=marks.model,
@@ -270,11 +268,9 @@ def _isolating(
             )  # fmt: skip
 
 
-def _of_rungs(
-    plan: VariantPlan, models: Sequence[Marks], ladder: LadderScorer
-) -> Iterator[tuple[Contrast, Gap | None]]:
+def _of_rungs(plan: VariantPlan, models: Sequence[Marks], scorer: Any) -> Iterator[tuple[Contrast, Gap | None]]:
     for marks in models:
-        for one in ladder.against_whole(marks):
+        for one in scorer.against_whole(marks):
             yield _difference(
                 plan, one.a_right, one.b_right, one.sets, a=ANCHOR, b=one.b.variant, held=marks.model, of="variants",
                 level=one.b.level,
@@ -282,10 +278,10 @@ def _of_rungs(
 
 
 def _of_models_on_rungs(
-    plan: VariantPlan, models: Sequence[Marks], ladder: LadderScorer
+    plan: VariantPlan, models: Sequence[Marks], scorer: Any
 ) -> Iterator[tuple[Contrast, Gap | None]]:
     for first, second in combinations(models, 2):
-        for one in ladder.between(first, second):
+        for one in scorer.between(first, second):
             yield _difference(
                 plan, one.a_right, one.b_right, one.sets, a=first.model, b=second.model, held=one.a.variant,
                 of="models", level=one.a.level,

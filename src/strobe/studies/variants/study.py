@@ -7,6 +7,7 @@ from functools import partial
 from strobe.analyses.model_results import ClassificationResult, ClassificationScore, ModelResult
 from strobe.analyses.results import Results
 from strobe.analyses.scoring import Collector, ScorableModel, Scoring
+from strobe.analyses.variant_kinds import VARIANT_KINDS, own_kind
 from strobe.core.answers import Answers, ClassAnswers
 from strobe.core.tasks import Task
 from strobe.report.drawing import FigureSpec
@@ -15,8 +16,6 @@ from strobe.report.figures_detection import overview
 from strobe.report.figures_trend import trend
 from strobe.report.study import Chapter, PageInput, SectionFigures, Study
 from strobe.report.view import Lines, View
-from strobe.studies.background.score import is_ladder
-from strobe.studies.background.words import ladder
 from strobe.studies.variants.figures import (
     contrasts_models,
     contrasts_targets,
@@ -32,6 +31,7 @@ from strobe.studies.variants.words import (
     contrasts,
     median_text,
     own_scale,
+    shown_kind,
     sided,
     survives,
     variant_explanation,
@@ -95,7 +95,7 @@ class VariantsStudy(Study):
         return variant_terms(view) if view.variants else None
 
     def figures(self, view: View) -> Sequence[SectionFigures]:
-        """Return the figures of variants and contrasts. A ladder of backgrounds has its own figures."""
+        """Return the figures of variants and contrasts. A kind of variants with its own words has its own figures."""
         if not view.variants or not view.results.models:
             return ()
         main: list[FigureSpec] = []
@@ -108,7 +108,7 @@ class VariantsStudy(Study):
             main += [overview, detection_class]
         if view.words.is_still:
             main = []
-        if ladder(view) is not None:
+        if shown_kind(view) is not None:
             return [SectionFigures(section="main", figures=main)]
         compared = [CONTRASTS[one.kind] for one in contrasts(view)]
         return [
@@ -144,12 +144,8 @@ class VariantScores(Collector):
     def __init__(self, scoring: Scoring) -> None:
         super().__init__()
         dataset = scoring.dataset
-        areas = {}
-        if is_ladder(dataset.variants):
-            from strobe.formats.ladder_table import read_ladder
-
-            pictures = read_ladder(scoring.path) or ()
-            areas = {one.picture: one.area_share for one in pictures if one.area_share is not None}
+        kind = None if dataset.variants is None else own_kind(dataset.variants.fields)
+        areas = {} if kind is None else VARIANT_KINDS[kind].areas(scoring.path)
         self._scores = ByVariant(dataset.labelled_sets(), scoring.options, areas=areas)
         self._has_added = False
 

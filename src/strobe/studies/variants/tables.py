@@ -10,9 +10,8 @@ from strobe.report import wording
 from strobe.report.tables import as_row, each
 from strobe.report.view import Lines, Row, Table, View
 from strobe.report.wording import called, level_number, level_text, scale, with_interval
-from strobe.studies.background.words import ladder
 from strobe.studies.variants.records import PreservedResults, VariantFacts, VariantScore
-from strobe.studies.variants.words import median_text, own_scale, plain_scores, searched_names
+from strobe.studies.variants.words import median_text, own_scale, plain_scores, searched_names, shown_kind
 
 
 def _variants(model: ClassificationResult) -> Iterator[Row]:
@@ -71,9 +70,10 @@ TABLES: Mapping[str, Callable[[View], Table]] = {
 
 
 def variant_lines(view: View) -> list[Lines]:
-    """Return accuracy by variant, with a column for every drawn model. Ladders and searches have separate tables."""
+    """Return accuracy by variant, with a column for every drawn model. Kinds with their own words and searches have
+    separate tables."""
     models = view.drawn(view.classifiers)
-    if ladder(view) is not None:
+    if shown_kind(view) is not None:
         return []
     scores = {name: plain_scores(view, model) for name, model in models.items()}
     rows = []

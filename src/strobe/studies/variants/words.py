@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from strobe.analyses.model_results import ClassificationResult
+from strobe.analyses.variant_kinds import VARIANT_KINDS, VariantKind, own_kind
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate
-from strobe.core.ladders import CALLED, KIND
 from strobe.core.variants import ANCHOR
 from strobe.report.headline import top_mean
 from strobe.report.story import interval_term
@@ -29,7 +29,6 @@ from strobe.report.wording import (
     scale,
     value_of,
 )
-from strobe.studies.background.words import ladder
 from strobe.studies.variants.records import Contrast, Search, VariantScore
 
 MOST_CONTRASTS = 60
@@ -186,11 +185,17 @@ def contrasts(view: View) -> list[ContrastTable]:
     return out
 
 
+def shown_kind(view: View) -> VariantKind | None:
+    """Return the kind of the variants with sets if it has words and figures of its own."""
+    name = own_kind(one.fields for one in view.variants.values() if one.n_sets)
+    return None if name is None else VARIANT_KINDS[name]
+
+
 def side(view: View, name: str) -> str:
     """Return one side of a contrast in words."""
     if name == ANCHOR:
-        is_ladder = any(one.fields.get("kind") == KIND for one in view.variants.values())
-        return CALLED[ANCHOR] if is_ladder else "the original images"
+        kind = own_kind(one.fields for one in view.variants.values())
+        return "the original images" if kind is None else VARIANT_KINDS[kind].anchor
     return called(view.variants[name]) if name in view.variants else printable(name)
 
 
@@ -247,12 +252,8 @@ def variant_explanation(view: View) -> tuple[str, list[str]]:
     searched = searched_names(view)
     out = []
     plain = [one for one in facts if one.variant not in searched and one.target is None]
-    if (rungs := ladder(view)) is not None:
-        out.append(
-            f"Every image is shown on up to {len(rungs.steps)} rungs of a ladder: whole, and with its crop, its "
-            "background or its object changed. Accuracy on a rung is the share of its images that are right. Two rungs "
-            "that differ in one thing, compared on the same images, show the effect of that thing."
-        )
+    if (kind := shown_kind(view)) is not None:
+        out.append(kind.explanation(view))
     elif any(one.role != "control" for one in plain):
         named = "variants" if len(plain) > 1 else "a variant"
         out.append(
@@ -267,7 +268,7 @@ def variant_explanation(view: View) -> tuple[str, list[str]]:
             f"All {len(same)} variants share one scale ({scale(same[0])}), so a mean and a worst case over them are "
             f"meaningful. The worst case up to {last} is the share of images that are right under every variant."
         )
-    elif len(facts) > 1 and rungs is None:
+    elif len(facts) > 1 and kind is None:
         out.append(
             "These variants share no scale, so no overall worst case is given. The table counts the original images, "
             "and each variant is reported separately."
@@ -293,10 +294,8 @@ def variant_terms(view: View) -> list[tuple[str, str]]:
         ("set", "One image under one variant: the original and its changed versions."),
     ]
     searched = searched_names(view)
-    if (found := ladder(view)) is not None:
-        rungs = {step.variant: called(step.facts) for step in found.steps if step.facts}
-        files = "; ".join(f"{name}: {printable(one)}" for one, name in rungs.items())
-        out += [*_RUNGS, ("rungs in the files", f"tables/ and results.json use short names. {files}.")]
+    if (kind := shown_kind(view)) is not None:
+        out += kind.terms(view)
     elif any(name not in searched and one.target is None for name, one in view.variants.items()):
         out += [
             (
@@ -330,13 +329,3 @@ def variant_terms(view: View) -> list[tuple[str, str]]:
     if any(one.estimated for one in view.variants.values()):
         out += [("estimated", "Made with boxes or masks that a model estimated.")]
     return [*out, interval_term(view)]
-
-
-_RUNGS = [
-    ("rung", "One way an image is shown: whole, or a variant at one of its levels."),
-    ("background", "Everything in the image except the object."),
-    ("BG-Gap", "Accuracy on the background of another image of the same class, minus accuracy on the background of "
-               "another class (Xiao et al. 2020: mixed-same − mixed-rand)."),
-    ("names a class, coverage", "The answer is a class of the data. A detector that finds no box names no class and "
-                               "counts as wrong."),
-]  # fmt: skip

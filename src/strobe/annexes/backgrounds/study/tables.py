@@ -1,0 +1,74 @@
+"""The tables of a ladder of backgrounds."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from strobe.analyses.model_results import ClassificationResult
+from strobe.annexes.backgrounds.study.records import Isolated, ground_of
+from strobe.annexes.backgrounds.study.words import covered_text, isolated_rows, ladder, rung_rows, verdict
+from strobe.core.errors import printable
+from strobe.core.estimate import Missing
+from strobe.report.tables import as_row, each, spread
+from strobe.report.view import Lines, Row, Table, View
+from strobe.studies.variants.tables import marked
+
+
+def _ground(model: ClassificationResult, part: str) -> tuple[Any, ...]:
+    """Return a list of a model's results on a ladder of backgrounds; it is empty if there are none."""
+    return () if (found := ground_of(model)) is None else getattr(found, part) or ()
+
+
+def _isolated(rows: Iterable[Isolated]) -> Row:
+    out: Row = {}
+    for one in rows:
+        out |= spread(one.isolates.replace("-", "_"), one.value)
+    return out
+
+
+def _background(model: ClassificationResult) -> Iterator[Row]:
+    if (found := ground_of(model)) is not None:
+        out = {f"{key}_sensitivity": cell for key, cell in as_row(found.sensitivity).items()}
+        for name, best in (("zoom", found.zoom), ("zoom_wrong", found.zoom_wrong)):
+            out |= {} if isinstance(best, Missing) else {f"{name}_{key}": cell for key, cell in as_row(best).items()}
+        yield out
+
+
+def _by_area(model: ClassificationResult) -> Iterator[Row]:
+    """Return a row for every bin and rung; every row repeats the isolated effects of the bin."""
+    for one in _ground(model, "by_area"):
+        yield from (as_row(one) | as_row(rung) | _isolated(one.isolated) for rung in one.rungs)
+
+
+TABLES: Mapping[str, Callable[[View], Table]] = {
+    "background": lambda view: marked(view, each(view.classifiers, _background)),
+    "background_coverage": lambda view: marked(
+        view, each(view.classifiers, lambda model: map(as_row, _ground(model, "covered")))
+    ),
+    "background_area": lambda view: marked(view, each(view.classifiers, _by_area)),
+    "background_classes": lambda view: marked(
+        view,
+        each(
+            view.classifiers,
+            lambda model: (as_row(one) | _isolated(one.isolated) for one in _ground(model, "per_class")),
+        ),
+    ),
+}
+
+
+def ladder_lines(view: View) -> list[Lines]:
+    """Return accuracy by rung of a ladder of backgrounds, and the isolated effects, with a column for every drawn
+    model.
+    """
+    models = view.drawn(view.classifiers)
+    if (rungs := ladder(view)) is None:
+        return []
+    name, names = printable(view.results.dataset.name), [printable(one, limit=60) for one in models]
+    notes = [
+        "points [95 % interval]; * significant after Holm's correction",
+        *(verdict(rungs, one) for one in models),
+    ]
+    notes += [text for text in [covered_text(rungs, *models)] if text]
+    return [
+        (f"{name}: accuracy by rung", ["rung", *names], list(rung_rows(rungs)), []),
+        (f"{name}: isolated effects", ["difference", *names], list(isolated_rows(rungs)), notes),
+    ]
