@@ -215,14 +215,16 @@ def with_twins(scores: Sequence[S]) -> list[S]:
 
 def answer_lines(models: Mapping[str, Any]) -> list[str]:
     """Return the notes on the models' answers, each preceded by the model's name."""
-    found = [(name, one.answers) for name, one in models.items() if one.answers is not None]
+    found = [(name, model.answers) for name, model in models.items() if model.answers is not None]
     return [f"{printable(name)}: {sentence}" for name, answers in found for sentence in answers.sentences()]
 
 
 def note_lines(models: Mapping[str, Any]) -> list[str]:
     """Return the notes on all models. A note on one model begins with its name; a shared note appears once."""
     lines = []
-    for name, one in models.items():
-        own = one.answers.sentences() if one.answers is not None else []
-        lines += [f"{printable(name)}: {note}" if note in own or is_reading(note) else note for note in one.notes or ()]
+    for name, model in models.items():
+        own = model.answers.sentences() if model.answers is not None else []
+        lines += [
+            f"{printable(name)}: {note}" if note in own or is_reading(note) else note for note in model.notes or ()
+        ]
     return list(dict.fromkeys(lines))

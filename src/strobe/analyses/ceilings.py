@@ -152,6 +152,6 @@ def _names(kept: str) -> list[str]:
         names = json_of(kept)
     except ValueError:
         names = None
-    listed = isinstance(names, list) and all(isinstance(one, str) for one in names)
+    listed = isinstance(names, list) and all(isinstance(name, str) for name in names)
     expect(listed, "childless", "a list of the dataset's classes", kept)
     return list(names or ())

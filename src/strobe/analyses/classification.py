@@ -264,9 +264,9 @@ def _per_class(plan: Plan, orig: Bools, perturbed: Bools, lost: Bools) -> tuple[
     columns = [plan.by_class.estimates(values[where]) for values in (orig, perturbed, lost)]
     return tuple(
         ClassScore(
-            label=space.ids[place], name=space.names[place], acc_orig=a, acc_pmk=b, drop=c, small=a.n < SMALL_CLASS
+            label=space.ids[index], name=space.names[index], acc_orig=a, acc_pmk=b, drop=c, small=a.n < SMALL_CLASS
         )
-        for place, (a, b, c) in enumerate(zip(*columns, strict=True))
+        for index, (a, b, c) in enumerate(zip(*columns, strict=True))
         if a.n
     )
 

@@ -106,7 +106,7 @@ class ClipComparison:
     @property
     def leading(self) -> Difference | None:
         """The difference that gives the verdict."""
-        return next((one for one in self.differences if one.measure == self.lead), None)
+        return next((difference for difference in self.differences if difference.measure == self.lead), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +147,7 @@ def differences(
     measures: Sequence[Measure[Any]], old: ModelColumns, new: ModelColumns, *, scope: Scope, tolerance: Tolerance
 ) -> tuple[Difference, ...]:
     """Compare two models on every measure that both have, in the order of the measures."""
-    shared = [one for one in measures if one.name in old.columns and one.name in new.columns]
+    shared = [measure for measure in measures if measure.name in old.columns and measure.name in new.columns]
     repeated = [one for one in shared if _repeats(old, one.name) is not None and _repeats(new, one.name) is not None]
     raw = [repeats_difference(new.repeats[one.name], old.repeats[one.name])[1] for one in repeated]
     again = {
@@ -259,7 +259,7 @@ def _by_interval(measure: Measure[Any], found: Estimate | None, scope: Scope) ->
 def lead_of(measures: Sequence[Measure[Any]], found: Sequence[Difference]) -> str | None:
     """Return the measure that gives the verdict: the first that leads, was measured and is not saturated."""
     by_name = {one.measure: one for one in found}
-    order = sorted((one for one in measures if one.lead), key=lambda one: -one.lead)
+    order = sorted((measure for measure in measures if measure.lead), key=lambda one: -one.lead)
     usable = [one.name for one in order if one.name in by_name and by_name[one.name].change is not None]
     free = [name for name in usable if not by_name[name].saturated]
     return next(iter(free or usable), None)

@@ -107,7 +107,9 @@ def compare(dataset: Dataset, scores: Sequence[Score], *, pairing: Pairing = eve
         judged = dataset.labelled_sets() if task is Task.CLASSIFICATION else dataset
         names = [score.model for score in models]
         expect(len(set(names)) == len(names), "compare", "each model once", sorted(names))
-        expect(len({one.k for one in models}) == 1, "compare", "one k for all models", {one.k for one in models})
+        expect(
+            len({model.k for model in models}) == 1, "compare", "one k for all models", {model.k for model in models}
+        )
         for one in models:
             if len(one.video) != judged.n_sets:
                 raise InvalidValue(
@@ -115,9 +117,9 @@ def compare(dataset: Dataset, scores: Sequence[Score], *, pairing: Pairing = eve
                     f"{printable(dataset.name)} has {judged.n_sets}; score all models on the same dataset"
                 )
         pairs, names = pairing(models), short_names(judged.sets.set_id.tolist(), even=True)
-        outcomes, most = {one.model: _Outcomes.of(one) for one in models}, names_each(len(models))
+        outcomes, most = {model.model: _Outcomes.of(model) for model in models}, names_each(len(models))
         for measure in COMPARED[task]:
-            columns = {one.model: columns_of(one, [measure])[measure.name] for one in models}
+            columns = {model.model: columns_of(model, [measure])[measure.name] for model in models}
             gaps = [Gap(columns[a.model], columns[b.model]) for a, b in pairs]
             tested = [gap.p for gap in gaps if gap.p is not None]
             corrected = iter(holm(tested))
@@ -132,7 +134,7 @@ def compare(dataset: Dataset, scores: Sequence[Score], *, pairing: Pairing = eve
 def columns_of(score: Score, measures: Sequence[Measure[Any]] | None = None) -> dict[str, Measured]:
     """Return the columns of a model with labels, by measure name; by default all on which models are compared."""
     measures = COMPARED[score.task] if measures is None else measures
-    found = {one.name: column_of(one, score) for one in measures}
+    found = {measure.name: column_of(measure, score) for measure in measures}
     return {name: one for name, one in found.items() if not isinstance(one, Missing)}
 
 

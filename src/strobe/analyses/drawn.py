@@ -99,10 +99,10 @@ def drawn_pictures(dataset: Dataset) -> tuple[Drawn, ...]:
     results = tuple(
         Drawn.of(frame, latest[frame].values()) for frame in sorted(latest.keys() & row, key=row.__getitem__)
     )
-    for one in results:
-        if one.xyxy is not None:
-            size_wh = int(dataset.frames.width[row[one.frame_id]]), int(dataset.frames.height[row[one.frame_id]])
-            check_inside(one.xyxy, size_wh, what=str(dataset.frames.key[row[one.frame_id]]))
+    for result in results:
+        if result.xyxy is not None:
+            size_wh = int(dataset.frames.width[row[result.frame_id]]), int(dataset.frames.height[row[result.frame_id]])
+            check_inside(result.xyxy, size_wh, what=str(dataset.frames.key[row[result.frame_id]]))
     return results
 
 
@@ -127,7 +127,7 @@ def with_drawn_boxes(dataset: Dataset, pictures: Sequence[Drawn]) -> Dataset:
 
     Boxes of other frames are kept.
     """
-    kept = {one.frame_id: one for one in pictures if one.xyxy is not None}
+    kept = {picture.frame_id: picture for picture in pictures if picture.xyxy is not None}
     if not kept:
         raise InvalidValue(f"{dataset.name}: people kept no image; strobe review status lists their answers")
     ids, space = dataset.frame_ids(), dataset.info.label_space

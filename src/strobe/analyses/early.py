@@ -221,7 +221,13 @@ class EarlyStopRounds:
             self._wrong[rows] = seen & ~(right_labels == answers.label[at]).any(axis=0)
         if answers.probability is not None:
             given = answers.probability[at]
-            truth = np.max([np.where(one >= 0, given[np.arange(len(at)), one], 0.0) for one in right_labels], axis=0)
+            truth = np.max(
+                [
+                    np.where(right_label >= 0, given[np.arange(len(at)), right_label], 0.0)
+                    for right_label in right_labels
+                ],
+                axis=0,
+            )
             self._doubt[rows] = 1 - np.where(seen, truth, 1.0)
 
     def _right_labels(self, rows: Ints) -> Ints:

@@ -64,7 +64,7 @@ def _keys(name: str, facts: Facts, models: Mapping[str, Facts]) -> set[str]:
     if facts.get("spec", {}).get("provider") == "bundled" and "@" not in text:
         keys.add(f"model {text}")
     if declared := str(facts.get("form_of", "")):
-        known = [other for other, one in models.items() if declared in (other, _text(one))]
+        known = [other for other, model in models.items() if declared in (other, _text(model))]
         keys |= {f"name {other}" for other in known} or {f"declared {declared}"}
     return keys
 

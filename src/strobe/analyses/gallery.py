@@ -209,10 +209,10 @@ def choose(dataset: Dataset, judges: Sequence[Judge], *, limit: int, change: tup
     Overlapping sets are added only if the sets without overlap fill less than a third of `limit`.
     """
     expect(limit >= 0, "limit", ">= 0", limit)
-    counts = {one.model: {status: int((one.status == status).sum()) for status in STATUSES} for one in judges}
+    counts = {judge.model: {status: int((judge.status == status).sum()) for status in STATUSES} for judge in judges}
     if not judges:
         return Choice(sets=(), counts={}, n_flickers=0, n_sets=dataset.n_sets)
-    status = np.stack([one.status for one in judges])
+    status = np.stack([judge.status for judge in judges])
     if dataset.info.k == 0:
         return _stills(dataset, judges, status, counts, limit)
     apart = _Apart(dataset)
@@ -288,9 +288,9 @@ def _stills(
     limit: int,
 ) -> Choice:
     wrong, right = (status == "wrong").any(axis=0), (status == "holds").any(axis=0)
-    held = np.flatnonzero((status == "holds").all(axis=0))
-    n_held = min(len(held), max(limit // 3, limit - int(wrong.sum())))
-    chosen = _in_turn(dataset, judges, wrong & right, limit - n_held, kind="wrong") + _spread(held.tolist(), n_held)
+    rows = np.flatnonzero((status == "holds").all(axis=0))
+    n_held = min(len(rows), max(limit // 3, limit - int(wrong.sum())))
+    chosen = _in_turn(dataset, judges, wrong & right, limit - n_held, kind="wrong") + _spread(rows.tolist(), n_held)
     return Choice(sets=views(dataset, judges, chosen), counts=counts, n_flickers=0, n_sets=dataset.n_sets)
 
 
@@ -327,7 +327,7 @@ def changes(before: Judge, after: Judge) -> tuple[NDArray[np.bool_], NDArray[np.
 
 def _changed(judges: Sequence[Judge], change: tuple[str, str] | None) -> list[int]:
     """Yield the rows of newly broken and newly held sets, in turn."""
-    by_name = {one.model: one for one in judges}
+    by_name = {judge.model: judge for judge in judges}
     if change is None or not all(name in by_name for name in change):
         return []
     before, after = (by_name[name] for name in change)
@@ -363,10 +363,10 @@ def _in_turn(
     """
     queue_of = _first_labels(dataset) if dataset.variants is None else dataset.sets.variant
     queues: dict[tuple[int, int], list[tuple[float, int]]] = defaultdict(list)
-    for place, one in enumerate(judges):
-        for row in np.flatnonzero(one.status == kind).tolist():
+    for index, judge in enumerate(judges):
+        for row in np.flatnonzero(judge.status == kind).tolist():
             bonus = 0.25 if parted[row] else 0.0
-            queues[int(queue_of[row]), place].append((-float(one.score[row]) - bonus, row))
+            queues[int(queue_of[row]), index].append((-float(judge.score[row]) - bonus, row))
     for queue in queues.values():
         queue.sort(reverse=True)  # the best row is last, where it is popped
     order = sorted(queues, key=lambda key: (queues[key][-1], key))

@@ -204,7 +204,7 @@ def extremes(
     columns: Mapping[str, Measured], *, interval: Interval = "auto", replicates: int = REPLICATES
 ) -> dict[str, Extremes]:
     """Return the lowest and highest figure of each share and mean of which rows are missing."""
-    found = {name: one for name, one in columns.items() if _is_bounded(one) and not one.measured.all()}
+    found = {name: column for name, column in columns.items() if _is_bounded(column) and not column.measured.all()}
     return {
         name: Extremes(
             *(estimate(filled(one, with_most=most), interval=interval, replicates=replicates) for most in (False, True))
@@ -233,7 +233,7 @@ def opponent(
     There is no correction for multiple tests, because a rule is about one pair. On the same clips, the losses and
     tolerances are those of the comparison `clips`.
     """
-    on_clips = {} if clips is None else {one.measure: one for one in clips.differences}
+    on_clips = {} if clips is None else {difference.measure: difference for difference in clips.differences}
     losses, spreads, bounds = {}, {}, {}
     for measure in measures:
         if measure.name not in new or measure.name not in old:
@@ -250,7 +250,7 @@ def opponent(
     return Opponent(
         name=name,
         losses=losses,
-        tolerances={name: one.tolerance for name, one in on_clips.items()},
+        tolerances={name: on_clip.tolerance for name, on_clip in on_clips.items()},
         spreads=spreads,
         missing=MissingSets(n=n_missing, extremes=bounds),
         comparisons=comparisons,
@@ -316,7 +316,7 @@ def judge(
     missing sets that contrasts use.
     """
     contrasts, missing = contrasts or {}, missing or MissingSets()
-    figures = {**figures} | {name: one.value for name, one in contrasts.items()}
+    figures = {**figures} | {name: contrast.value for name, contrast in contrasts.items()}
     checks = []
     for limit in limits:
         if limit.kind == "max_loss":
@@ -409,9 +409,9 @@ def _whatever_is_missing(checked: Check, missing: MissingSets, scope: Scope, n_v
             sentence=f"{lack}, and their effect cannot be bounded; predict them",
             videos=None,
         )
-    low, high = (number(one.value, checked.limit.unit) for one in ends)
+    low, high = (number(end.value, checked.limit.unit) for end in ends)
     between = f"{lack}: the figure over all sets is between {low} and {high}"
-    best, worst = (check(checked.limit, one, scope=scope, n_videos=n_videos) for one in ends)
+    best, worst = (check(checked.limit, end, scope=scope, n_videos=n_videos) for end in ends)
     if checked.limit.kind == "min":
         best, worst = worst, best
     if best.passed != worst.passed:

@@ -115,9 +115,9 @@ class Earlier:
 def earlier_of(scores: Sequence[Score]) -> dict[str, Earlier]:
     """Return, for each score except the first, the earlier scores to compare it with; ties go to the earliest."""
     earlier: dict[str, Earlier] = {}
-    for place, score in enumerate(scores[1:], start=1):
-        best = max(scores[:place], key=_goodness)  # the earliest of equals
-        earlier[score.model] = Earlier(before=scores[place - 1].model, first=scores[0].model, best=best.model)
+    for index, score in enumerate(scores[1:], start=1):
+        best = max(scores[:index], key=_goodness)  # the earliest of equals
+        earlier[score.model] = Earlier(before=scores[index - 1].model, first=scores[0].model, best=best.model)
     return earlier
 
 
@@ -194,4 +194,4 @@ def _told(comparison: Comparison | Difference | None) -> tuple[Estimate | None, 
 
 def tests_of(comparisons: Sequence[Comparison]) -> dict[tuple[str, str], Comparison]:
     """Return the comparisons on whole sets, with the later and the earlier model as key."""
-    return {(one.a, one.b): one for one in comparisons if one.metric in WHOLE_SETS}
+    return {(comparison.a, comparison.b): comparison for comparison in comparisons if comparison.metric in WHOLE_SETS}

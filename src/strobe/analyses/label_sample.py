@@ -64,7 +64,7 @@ def named_sample(dataset: Dataset) -> NamedSample | None:
         return None
     names = [str(name) for name in dataset.sets.set_id.tolist()]
     strata = {BEFORE: 0} | {
-        name: place for place, name in enumerate(sorted({one.stratum for one in sample.values()} - {BEFORE}), 1)
+        name: index for index, name in enumerate(sorted({one.stratum for one in sample.values()} - {BEFORE}), 1)
     }
     inside = np.array([name in sample for name in names], dtype=bool)
     stratum = np.array([strata[sample[name].stratum] if name in sample else -1 for name in names], dtype=np.int64)

@@ -138,7 +138,7 @@ MEASURES: Registry[tuple[Measure[Any], ...]] = Registry(
 @cache
 def measures_of(family: Family) -> tuple[Measure[Any], ...]:
     """Return the declared measures of a family, in the order of the tables."""
-    every = [one for members in MEASURES.working().values() for one in members if one.family == family]
+    every = [member for members in MEASURES.working().values() for member in members if member.family == family]
     names = [one.name for one in every]
     expect(len(set(names)) == len(names), f"{family} measures", "each name once", names)
     return tuple(every)

@@ -429,5 +429,5 @@ def figures_of(model: ModelResult, *, headline: bool = False) -> dict[str, Estim
 
 
 def _figures(measures: tuple[Measure[M], ...], model: M, headline: bool) -> dict[str, Estimate]:
-    found = {one.name: (one, one.of(model)) for one in measures if one.headline or not headline}
+    found = {measure.name: (measure, measure.of(model)) for measure in measures if measure.headline or not headline}
     return {name: value for name, (one, value) in found.items() if not one.seldom or value.value is not None}

@@ -61,7 +61,7 @@ class NamingTable:
         latest = latest_answers(answer for answer in dataset.names if answer.condition != LABEL)
         frame_ids = sorted((name for name in latest if name in row_of), key=row_of.__getitem__)
         people = sorted({person for name in frame_ids for person in latest[name]})
-        column = {person: place for place, person in enumerate(people)}
+        column = {person: index for index, person in enumerate(people)}
         shape = len(frame_ids), len(people)
         category, seconds = np.full(shape, -1, dtype=np.int64), np.full(shape, np.nan)
         shown = np.full(shape, "", dtype=object)
@@ -87,11 +87,13 @@ class NamingTable:
         """Build the same table for models; each model gives one answer per image, and this answer always counts."""
         rows = np.array(sorted(_judged_by(dataset).values()), dtype=np.int64)
         frame, n_classes = dataset.sets.frame[rows], len(dataset.info.label_space)
-        category = np.stack([np.where(one.label < 0, n_classes, one.label)[frame] for one in answers], axis=1)
-        category = np.where(np.stack([one.scored[frame] for one in answers], axis=1), category, -1).astype(np.int64)
+        category = np.stack([np.where(answer.label < 0, n_classes, answer.label)[frame] for answer in answers], axis=1)
+        category = np.where(np.stack([answer.scored[frame] for answer in answers], axis=1), category, -1).astype(
+            np.int64
+        )
         return cls(
             dataset=dataset,
-            people=tuple(one.model for one in answers),
+            people=tuple(answer.model for answer in answers),
             row=rows,
             said=category,
             right=_right(dataset, rows.tolist(), category),
@@ -166,7 +168,7 @@ def _right(dataset: Dataset, rows: list[int], category: NDArray[np.int64]) -> ND
     """Return whether each answer (N, P) is right by the dataset's label rule."""
     n_classes, out = len(dataset.info.label_space), np.full(category.shape, -1, dtype=np.int8)
     label = np.full(len(dataset.sets.set), -1, dtype=np.int64)
-    for place, column in enumerate(category.T):
+    for index, column in enumerate(category.T):
         label[rows] = np.where(column < n_classes, column, -1)
-        out[:, place] = np.where(column >= 0, dataset.right(label)[rows], -1)
+        out[:, index] = np.where(column >= 0, dataset.right(label)[rows], -1)
     return out

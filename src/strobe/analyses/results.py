@@ -253,16 +253,16 @@ class Results:
     @property
     def study_names(self) -> set[str]:
         """The names of the studies whose records are not part of the house's own."""
-        models = [one for one in self.models.values() if isinstance(one, ClassificationResult)]
-        return {*(self.studies or {}), *self.added, *(name for one in models for name in one.added)}
+        models = [model for model in self.models.values() if isinstance(model, ClassificationResult)]
+        return {*(self.studies or {}), *self.added, *(name for model in models for name in model.added)}
 
     @property
     def noise(self) -> dict[str, NoiseScore]:
         """The noise floor of every model that was asked several times, with labels or without."""
-        found = {name: one.noise for name, one in self.models.items() if one.noise is not None}
+        found = {name: model.noise for name, model in self.models.items() if model.noise is not None}
         if (flicker := self.flicker) is not None:
             known = {name: one.noise for name, one in flicker.models.items()}
-            known |= {name: one.noise for name, one in (flicker.detectors or {}).items()}
+            known |= {name: detector.noise for name, detector in (flicker.detectors or {}).items()}
             found = {name: one for name, one in known.items() if one is not None} | found
         return found
 

@@ -112,7 +112,7 @@ class SlicePlan:
             parts.append(_TypePlan(name, sets, headline, inside & ~of_type, n, per_set))
         if len(plan.frame) > MOST_ROWS or len(parts) == 1:
             return parts
-        controls = self._controls([one.per_set for one in parts if one.per_set is not None])
+        controls = self._controls([part.per_set for part in parts if part.per_set is not None])
         return [parts[0], *(replace(one, control=kept) for one, kept in zip(parts[1:], controls, strict=True))]
 
     def _controls(self, per_sets: list[Ints]) -> list[NDArray[np.uint64]]:
@@ -283,15 +283,15 @@ class OffsetPool:
             np.add.at(members, at, 1)
             np.add.at(errors, at, self._wrong[rows][kept] / self.n_models)
         out = []
-        for place, offset in enumerate(plan.offsets.tolist()):
-            n = int(members[:, place].sum())
+        for index, offset in enumerate(plan.offsets.tolist()):
+            n = int(members[:, index].sum())
             if n == 0:
                 out.append(OffsetError(offset, nothing("no common member at this offset")))
                 continue
             if plan.options.bootstrap:
-                found = plan.bootstrap.mean(errors[:, place], count=members[:, place])
+                found = plan.bootstrap.mean(errors[:, index], count=members[:, index])
             else:
-                found = plain(float(errors[:, place].sum() / n), n)
+                found = plain(float(errors[:, index].sum() / n), n)
             out.append(OffsetError(offset, found))
         return tuple(out)
 

@@ -149,9 +149,9 @@ def smoothed(plan: Plan, predictions: ClassAnswers, unsmoothed: dict[str, Estima
         for number, places, labels in block.open_windows(owner, strips.place[rows]):
             wrong[number, places] = ~plan.view.right(labels, places + rows.start)
         cells = strips.place[rows] * np.intp(len(block.main)) + owner
-        for place, complete in enumerate(complete_windows(block.present, variants=variants)):
-            short[place] += len(cells) - np.count_nonzero(complete.take(cells))
-            first[place, sets] = first_wrong(wrong[place], owner, level, n_sets=len(block.main), never=plan.k + 1)
+        for index, complete in enumerate(complete_windows(block.present, variants=variants)):
+            short[index] += len(cells) - np.count_nonzero(complete.take(cells))
+            first[index, sets] = first_wrong(wrong[index], owner, level, n_sets=len(block.main), never=plan.k + 1)
     figures = plan.headline.several(first > 0, first > plan.k)
     for (method, parameter), incomplete, estimates in zip(variants, short.tolist(), figures, strict=True):
         out.append(

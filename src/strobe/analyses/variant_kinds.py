@@ -53,5 +53,5 @@ VARIANT_KINDS: Registry[VariantKind] = Registry("variant_kinds", VariantKind, "k
 
 def own_kind(fields: Iterable[Mapping[str, object]]) -> str | None:
     """Return the name of the first such kind among the variants with these fields, or None."""
-    names = (one.get("kind") for one in fields)
+    names = (field.get("kind") for field in fields)
     return next((name for name in names if isinstance(name, str) and name in VARIANT_KINDS.own), None)

@@ -125,7 +125,7 @@ def control_answers(controls: Iterable[Verdict], anchors: dict[str, str]) -> dic
             right["same" if same else "different"].append(verdict.decision == ("similar" if same else "dissimilar"))
     both = right["same"] + right["different"]
     answers = {"all": both, **right}
-    return {kind: clopper_pearson(sum(found), len(found)) for kind, found in answers.items()}
+    return {kind: clopper_pearson(sum(answer), len(answer)) for kind, answer in answers.items()}
 
 
 def too_quick(verdict: Verdict) -> bool:

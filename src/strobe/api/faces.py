@@ -53,7 +53,7 @@ class _Face:
         return f"<{type(self).__name__} {printable(self.model)}: {said} %; {about}>"
 
     def _repr_html_(self) -> str:
-        rows = [[name, _text(found), str(found.n)] for name, found in self._figures().items()]
+        rows = [[name, _text(figure), str(figure.n)] for name, figure in self._figures().items()]
         about = f"{self.model}, k = {self._k()}, {self.dataset.name}"
         notes = [
             *(getattr(self, "notes", None) or ()),
@@ -132,7 +132,7 @@ class ClassifierScore(_Face, ClassificationScore):
 
     def _parts(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
         return {
-            "headline": [{"measure": name, **_row(found)} for name, found in figures_of(self).items()],
+            "headline": [{"measure": name, **_row(figure)} for name, figure in figures_of(self).items()],
             "curve": [as_row(one) for one in self.curve],
             "class": [as_row(one) for one in self.per_class],
             "offset": [as_row(one) for one in self.per_offset],
@@ -193,7 +193,7 @@ class DetectorScore(_Face, DetectionScore):
 
     def _parts(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
         return {
-            "headline": [{"measure": name, **_row(found)} for name, found in figures_of(self).items()],
+            "headline": [{"measure": name, **_row(figure)} for name, figure in figures_of(self).items()],
             "curve": [as_row(one) for one in self.curve],
             "class": [as_row(one) for one in self.per_class],
         }
@@ -389,7 +389,7 @@ class Evaluated:
 
     def __repr__(self) -> str:
         lines = [f"<Evaluated {len(self.scores)} models of {printable(self.run)}; report: {self.report or 'none'}>"]
-        lines += [f"  {one!r}" for one in self.scores.values()]
+        lines += [f"  {score!r}" for score in self.scores.values()]
         return "\n".join(lines + [f"  {line}" for line in self._problems()])
 
     def _problems(self) -> list[str]:
@@ -399,7 +399,7 @@ class Evaluated:
 
     def _repr_html_(self) -> str:
         columns = ["model", "orig", "pmk", "drop"]
-        rows = [[name, *map(_text, list(one._figures().values())[:3])] for name, one in self.scores.items()]
+        rows = [[name, *map(_text, list(score._figures().values())[:3])] for name, score in self.scores.items()]
         report = [f"report: {self.report}"] if self.report else []
         notes = ["% [95 % interval]", *report, *self._problems()]
         return html_table(columns, rows, caption=self.results.dataset.name, notes=notes)
@@ -407,7 +407,7 @@ class Evaluated:
     def to_frame(self, what: Part = "headline") -> Any:
         """Return one DataFrame with the rows of all models. `what` is as in a score's `to_frame`."""
         pandas = require("pandas", what="to_frame()", extra="frames")
-        return pandas.concat([one.to_frame(what) for one in self.scores.values()], ignore_index=True)
+        return pandas.concat([score.to_frame(what) for score in self.scores.values()], ignore_index=True)
 
     def to_latex(self) -> str:
         """Return the headline figures of all models as LaTeX tables with intervals, for a paper.
@@ -421,6 +421,6 @@ class Evaluated:
 
     def plot(self, what: Literal["curve", "offset"] = "curve", *, ax: Any = None) -> Any:
         """Plot every model on the same axes and return the axes."""
-        for one in self.scores.values():
-            ax = one.plot(what, ax=ax)  # type: ignore[arg-type]  # a detector raises an error for plots that it does not have
+        for score in self.scores.values():
+            ax = score.plot(what, ax=ax)  # type: ignore[arg-type]  # a detector raises an error for plots that it does not have
         return ax

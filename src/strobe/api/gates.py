@@ -30,9 +30,9 @@ class Gated(Gate):
         return "\n".join(gate_lines(self))
 
     def _repr_html_(self) -> str:
-        rows = [[one.mark, one.title, figure_of(one), one.verdict, one.sentence] for one in self.checks]
+        rows = [[check.mark, check.title, figure_of(check), check.verdict, check.sentence] for check in self.checks]
         shown = in_short(self)
-        notes = [*(shown.cautions or ()), *(one.sentence() for one in changes_of(shown))]
+        notes = [*(shown.cautions or ()), *(change.sentence() for change in changes_of(shown))]
         caption = f"{shown.model}: {verdict_of(self)}"
         return html_table(["", "rule", "figure", "verdict", ""], rows, caption=caption, notes=notes)
 
@@ -143,7 +143,7 @@ def gate(
         allow_missing=allow_missing,
     )
     found = run_gate(Path(run), request, watching(False))
-    return Gated(**{one.name: getattr(found, one.name) for one in fields(found)})
+    return Gated(**{field.name: getattr(found, field.name) for field in fields(found)})
 
 
 @in_python
@@ -256,4 +256,4 @@ def history(
         dataset_path=None if dataset is None else Path(dataset),
         progress=watching(progress),
     )
-    return Checkpoints(**{one.name: getattr(timeline, one.name) for one in fields(timeline)})
+    return Checkpoints(**{field.name: getattr(timeline, field.name) for field in fields(timeline)})

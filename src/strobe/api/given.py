@@ -243,10 +243,10 @@ def _coded(
 ) -> RawDetections:
     image_names = list(dict.fromkeys([*(answered or ()), *frame]))
     words = list(dict.fromkeys(labels))
-    image_place, word_place = ({one: place for place, one in enumerate(many)} for many in (image_names, words))
+    image_place, word_place = ({one: index for index, one in enumerate(many)} for many in (image_names, words))
     return RawDetections(
         image=np.array([image_place[one] for one in frame], dtype=np.int64),
-        label=np.array([word_place[one] for one in labels], dtype=np.int64),
+        label=np.array([word_place[label] for label in labels], dtype=np.int64),
         box=box,
         score=score,
         image_names=image_names,

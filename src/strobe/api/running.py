@@ -121,11 +121,11 @@ def predict(
     )
     expect(len(asked) == 1, "model", "one model (strobe.evaluate takes several)", [one.name for one in asked])
     with tempfile.TemporaryDirectory(prefix="strobe-") as temporary:
-        place = Path(temporary) / "run" if out is None else Path(out)
-        outcomes = run(_candidates(data), asked, place, options, watching(progress))
+        path = Path(temporary) / "run" if out is None else Path(out)
+        outcomes = run(_candidates(data), asked, path, options, watching(progress))
         if not outcomes[0].ok:
             raise StrobeError(_why(outcomes[0]))
-        return Run(place).models(data, only=[outcomes[0].name])[0].load()
+        return Run(path).models(data, only=[outcomes[0].name])[0].load()
 
 
 @in_python

@@ -107,12 +107,12 @@ def score(
         box_format=box_format,
         box_units=box_units,
     )
-    one = answers_of(predictions, data, options, space=space, keys=keys, name=name)
+    answers = answers_of(predictions, data, options, space=space, keys=keys, name=name)
     asked = ScoreOptions(k=k, interval=interval, seed=seed)
     if data.boxes is None:
         data.labelled_sets()  # raises an error if no set has a label, because a score is about accuracy
-    scored = _scored(data, [one], asked, merge=merge, detection=detection)
-    found: Any = scored.results.models[one.name]
+    scored = _scored(data, [answers], asked, merge=merge, detection=detection)
+    found: Any = scored.results.models[answers.name]
     face: ClassifierScore | DetectorScore = shown(found, data, scored.sets[0], scored.results.dataset)
     warn_of(face, scored.results.dataset)
     return face
@@ -221,8 +221,8 @@ def compare(
     from strobe.core.ports import Silent
     from strobe.workflows.compare import compare_runs, in_words
 
-    runs = [Path(one) for one in models if isinstance(one, str | Path)]
-    scores = [one for one in models if not isinstance(one, str | Path)]
+    runs = [Path(model) for model in models if isinstance(model, str | Path)]
+    scores = [model for model in models if not isinstance(model, str | Path)]
     if runs and scores:
         raise StrobeError("compare: pass either scores or run folders, not both")
     if runs:
@@ -395,6 +395,6 @@ def _apart(names: Sequence[str]) -> list[str]:
     ['net (1)', 'other', 'net (2)']
     """
     return [
-        name if names.count(name) == 1 else f"{name} ({names[: place + 1].count(name)})"
-        for place, name in enumerate(list(names))
+        name if names.count(name) == 1 else f"{name} ({names[: index + 1].count(name)})"
+        for index, name in enumerate(list(names))
     ]

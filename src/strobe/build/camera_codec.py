@@ -42,9 +42,9 @@ def h264_round_trip(
             stream = container.add_stream("libx264", rate=fps, options=settings)
             stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
             stream.time_base = stream.codec_context.time_base = Fraction(1, fps)
-            for place, pixels in enumerate(frames):
+            for index, pixels in enumerate(frames):
                 frame = av.VideoFrame.from_ndarray(_to_yuv420(pixels), format="yuv420p")
-                frame.pts, frame.time_base = place, Fraction(1, fps)
+                frame.pts, frame.time_base = index, Fraction(1, fps)
                 container.mux(stream.encode(frame))
             container.mux(stream.encode(None))
         buffer.seek(0)

@@ -98,8 +98,8 @@ def find_photos(
 
 def fitted_photos(photos: Sequence[Photo], boxes: Path) -> tuple[list[Photo], tuple[str, ...]]:
     """Return the photos with boxes checked against image sizes, and notes about scaled, clipped or dropped boxes."""
-    owner = [place for place, photo in enumerate(photos) for _ in photo.boxes]
-    sizes = {place: upright_size(photos[place].path) for place in dict.fromkeys(owner)}
+    owner = [index for index, photo in enumerate(photos) for _ in photo.boxes]
+    sizes = {fromkey: upright_size(photos[fromkey].path) for fromkey in dict.fromkeys(owner)}
     with in_file(boxes):
         fitted = fit_boxes(
             np.array([box.xyxy for photo in photos for box in photo.boxes], dtype=np.float64).reshape(-1, 4),
@@ -223,14 +223,14 @@ def _read_box_rows(path: Path, files: Mapping[str, Path]) -> _CsvRows:
         labels = {category["id"]: str(category["name"]) for category in data["categories"]}
         for image in data["images"]:
             rows.sizes[names[image["id"]]] = int(image.get("width") or 0), int(image.get("height") or 0)
-        for place, note in enumerate(data["annotations"]):
+        for index, note in enumerate(data["annotations"]):
             name, (x, y, width, height) = names[note["image_id"]], map(float, note["bbox"])
             if name not in files:
                 # A COCO file often lists more images than the sources contain; the others are ignored.
                 continue
             corners = {"x0": x, "y0": y, "x1": x + width, "y1": y + height}
             cells = {key: repr(value) for key, value in corners.items()} | {"label": labels[note["category_id"]]}
-            rows.by_photo.setdefault(name, []).append((place, cells | {"track": str(note.get("track_id", ""))}))
+            rows.by_photo.setdefault(name, []).append((index, cells | {"track": str(note.get("track_id", ""))}))
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         problem = f"not COCO annotations ({type(error).__name__}: {printable(error, limit=80)})"
         raise InvalidFile(path, problem, hint="images, categories and annotations with bbox are needed") from error

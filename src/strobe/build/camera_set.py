@@ -137,8 +137,8 @@ def _render(job: ClipJob, data: bytes, identity: str) -> dict[str, Any]:
 def _hints(frames: NDArray[np.uint8]) -> list[list[float]]:
     """Return the hints of each frame compared with the anchor, with zeros for the anchor itself."""
     anchor = len(frames) // 2
-    features = {place: features_of(pixels) for place, pixels in enumerate(frames)}
-    members = [place for place in features if place != anchor]
+    features = {index: features_of(pixels) for index, pixels in enumerate(frames)}
+    members = [feature for feature in features if feature != anchor]
     rows = [[0.0] * len(Hints.__slots__) for _ in frames]
     for place, pair in zip(members, set_hints(features, anchor, members), strict=True):
         rows[place] = [float(getattr(pair, name)) for name in Hints.__slots__]

@@ -193,7 +193,7 @@ class Reader:
         """Yield the wanted frames by timestamp, decoding everything from the start, without damaged frames."""
         self._rewind()
         pts = self.index.pts
-        left = {int(pts[place]): place for place in positions}
+        left = {int(pts[position]): position for position in positions}
         last = max(left)
         for frame in decode_all(self._container, self._stream, []):
             self.decoded += 1

@@ -326,10 +326,10 @@ class _HintMaker:
     def add(self, frame: DecodedFrame) -> None:
         """Add one frame. Frames must come in order."""
         self._close(before=frame.index)
-        found = self._features[frame.index] = features_of(frame.image)
-        before, self._last = self._last, (frame.index, found)
+        features = self._features[frame.index] = features_of(frame.image)
+        before, self._last = self._last, (frame.index, features)
         is_next = before is not None and frame.index in self._first and before[0] == frame.index - 1
-        if before is not None and is_next and cut_score(before[1], found) >= SCENE_CUT:
+        if before is not None and is_next and cut_score(before[1], features) >= SCENE_CUT:
             self.cuts.append(frame.index)
 
     def finish(self) -> dict[int, list[PairHints]]:
@@ -344,7 +344,7 @@ class _HintMaker:
             if anchor in self._features:
                 self._done[anchor] = set_hints(self._features, anchor, members)
             keep_from = self._open[0][1].start if self._open else window.stop
-            for place in [place for place in self._features if place < keep_from]:
+            for place in [feature for feature in self._features if feature < keep_from]:
                 del self._features[place]
 
 

@@ -128,7 +128,7 @@ def read_label_space(name: str | LabelSpace) -> LabelSpace:
         data = read_json(path)
         if not isinstance(data, list) or not all(isinstance(one, str) and one.strip() for one in data):
             raise InvalidFile(path, 'expected a list of class names such as ["cat", "dog"]')
-        named = [(f"entry {place}", one.strip()) for place, one in enumerate(data, 1)]
+        named = [(f"entry {index}", one.strip()) for index, one in enumerate(data, 1)]
     else:
         with reading(path, hint="write one class per line"):
             lines = path.read_text(encoding="utf-8-sig").splitlines()

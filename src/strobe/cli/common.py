@@ -142,7 +142,7 @@ def record_options(
     numbers. Without, only the record does.
     """
     known = {name: click_option(option, ranges=ranges) for name, option in options_of(record).items()} | dict(own or {})
-    flags = [known[one.name] for one in fields(record) if one.name in known]
+    flags = [known[field.name] for field in fields(record) if field.name in known]
     return options(name, title, record, *flags, common=common)
 
 

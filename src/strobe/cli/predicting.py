@@ -42,8 +42,8 @@ def _running(**values: Any) -> tuple[Running, "Progress | None"]:
     from strobe.models.cores import share_one_heap
 
     share_one_heap(values["device"])
-    said = click.get_current_context().params
-    return Running(**values), None if said.get("quiet") or said.get("as_json") else progress()
+    params = click.get_current_context().params
+    return Running(**values), None if params.get("quiet") or params.get("as_json") else progress()
 
 
 def _prediction(**values: Any) -> "PredictOptions":

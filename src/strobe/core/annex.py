@@ -76,6 +76,8 @@ def members(list_name: str, house: Mapping[str, Item]) -> dict[str, Item]:
     annexes = added(list_name)
     for name in annexes:
         expect(name not in house, f"{list_name} of an annex", "a name that the house does not use", name)
-    at = {name: 10.0 * number for number, name in enumerate(house, 1)} | {name: one.at for name, one in annexes.items()}
+    at = {name: 10.0 * number for number, name in enumerate(house, 1)} | {
+        name: annex.at for name, annex in annexes.items()
+    }
     every = {**house, **annexes}
     return {name: every[name] for name in sorted(every, key=at.__getitem__)}

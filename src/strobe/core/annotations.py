@@ -50,8 +50,8 @@ def parse_annotations(data: Any, path: Path) -> list[Annotation]:
         raise InvalidFile(path, 'expected {"annotations": […], "labels": […]}')
     names = data["labels"]
     out = []
-    for place, entry in enumerate(data["annotations"]):
-        where = f"annotations[{place}]"
+    for index, entry in enumerate(data["annotations"]):
+        where = f"annotations[{index}]"
         try:
             keys = tuple(normalise_key(part) for part in entry["key"].split(","))
             if any(label < 0 for label in entry["labels"]):

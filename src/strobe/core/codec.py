@@ -87,15 +87,15 @@ def _parts(cls: Any) -> tuple[_Field, ...]:
     hints = get_type_hints(cls, include_extras=True)
     return tuple(
         _Field(
-            name=one.name,
-            key=one.metadata.get("key", one.name),
-            hint=hints[one.name],
-            left_out="left_out" in one.metadata,
-            needed=one.default is MISSING and one.default_factory is MISSING,
-            added=_classes(one.metadata["added"]) if "added" in one.metadata else None,
+            name=field.name,
+            key=field.metadata.get("key", field.name),
+            hint=hints[field.name],
+            left_out="left_out" in field.metadata,
+            needed=field.default is MISSING and field.default_factory is MISSING,
+            added=_classes(field.metadata["added"]) if "added" in field.metadata else None,
         )
-        for one in fields(cls)
-        if "unwritten" not in one.metadata
+        for field in fields(cls)
+        if "unwritten" not in field.metadata
     )
 
 

@@ -222,8 +222,8 @@ class Dataset:
         kind, alone = self.videos.kind[used], self.videos.n_frames[used] == 1
         if self.variants is not None:
             alone |= len(np.unique(self.sets.anchor_frame)) == len(used)
-        found = Counter(np.where((kind == "video") & alone, "image", kind).tolist())
-        return {one: found[one] for one in KINDS if found[one]}
+        counter = Counter(np.where((kind == "video") & alone, "image", kind).tolist())
+        return {one: counter[one] for one in KINDS if counter[one]}
 
     @property
     def judged_frame(self) -> Ints:

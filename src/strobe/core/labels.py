@@ -131,7 +131,7 @@ def _lookup(label_space: LabelSpace) -> dict[str, tuple[int, ...]]:
     by_name: dict[str, tuple[int, ...]] = {}
     for place, name in enumerate(label_space.names):
         by_name[name] = (*by_name.get(name, ()), place)
-    return by_name | {label_id: (place,) for place, label_id in enumerate(label_space.ids)}
+    return by_name | {label_id: (index,) for index, label_id in enumerate(label_space.ids)}
 
 
 @cache
@@ -204,7 +204,7 @@ class Projection:
     @property
     def childless(self) -> tuple[int, ...]:
         """Target classes without a source class."""
-        return tuple(place for place, group in enumerate(self.children) if not group)
+        return tuple(index for index, group in enumerate(self.children) if not group)
 
     @property
     def digest(self) -> str:

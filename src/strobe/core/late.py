@@ -273,7 +273,11 @@ class Registry(Generic[Member]):
         for package in distributions():
             label = str(getattr(package, "_path", "an unnamed package")).rpartition(os.sep)[2]
             try:
-                found = [(one.group, one.name, one.value) for one in package.entry_points if one.group in groups]
+                found = [
+                    (entry_point.group, entry_point.name, entry_point.value)
+                    for entry_point in package.entry_points
+                    if entry_point.group in groups
+                ]
                 if found:  # of two installed copies of a package, Python imports the first
                     points.setdefault(f"{package.name or label} {package.version or ''}".strip(), found)
             except Exception as error:  # the metadata of any installed package may be damaged

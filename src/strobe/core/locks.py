@@ -102,19 +102,19 @@ def locked(path: Path, *, busy: str | None, make: bool = True) -> Iterator[Lock]
     is reused. A file system without locks is refused, and no file is left on it. A caller with `busy` None continues
     without a lock. Without `make`, the folder must be there.
     """
-    missing = [one for one in path.parents if not one.exists()] if make else []
+    missing = [parent for parent in path.parents if not parent.exists()] if make else []
     if make:
         make_folder(path.parent)
-    held = Lock(path, uuid.uuid4().hex)
+    lock = Lock(path, uuid.uuid4().hex)
     handle = _taken(path, busy=busy, missing=missing)
     try:
         try:
             os.truncate(handle, 0)
-            os.write(handle, held.token.encode())
+            os.write(handle, lock.token.encode())
             os.fsync(handle)  # from now on, other processes can read it
         except OSError as error:
             raise cannot_write(path, error) from error
-        yield held
+        yield lock
     finally:
         if os.name != "nt":  # removed while locked: a waiting process sees that the file is gone and creates a new one
             path.unlink(missing_ok=True)

@@ -118,14 +118,14 @@ def _read(file: Any, names: list[str]) -> Any:
 def written_out(path: Path, table: Any, cost: int = 0) -> Any:
     """Return the table with its text dictionaries expanded; refuse a table that would take too much memory."""
     types = load("pyarrow:types")
-    for place, field in enumerate(table.schema):
+    for index, field in enumerate(table.schema):
         is_list = types.is_list(field.type) and types.is_dictionary(field.type.value_type)
         if types.is_dictionary(field.type) or is_list:
-            column = table.column(place)
+            column = table.column(index)
             cost += sum(_text_bytes(chunk) for chunk in column.chunks)
             bounded(path, cost)
             kind = load("pyarrow:list_")(field.type.value_type.value_type) if is_list else field.type.value_type
-            table = table.set_column(place, field.name, column.cast(kind))
+            table = table.set_column(index, field.name, column.cast(kind))
     return table
 
 

@@ -173,7 +173,7 @@ def latest_answers(answers: Iterable[Answer]) -> dict[str, dict[str, Answer]]:
 
 def sample_of(samples: Iterable[SampledSet], purpose: str) -> dict[str, SampledSet]:
     """Return the newest wave of a sample by set, in the order of the table; empty if there is no such sample."""
-    own = [one for one in samples if one.purpose == purpose]
+    own = [sample for sample in samples if sample.purpose == purpose]
     newest = max((one.wave for one in own), default=0)
     return {one.set_id: one for one in own if one.wave == newest}
 

@@ -48,7 +48,7 @@ def _matched(source: LabelSpace, target: LabelSpace) -> tuple[tuple[int, ...], .
     They are the classes with the same id, else the same name, else a synonym that is not matched yet. A whole name
     comes before a part of a name with commas. Raises InvalidValue for a name that two classes of one side share.
     """
-    by_id = {label_id: place for place, label_id in enumerate(source.ids)}
+    by_id = {label_id: index for index, label_id in enumerate(source.ids)}
     named, worded = _by_words(source, spelling_key), _by_words(source, class_key)
     whole: dict[str, list[int]] = {}
     for place, name in enumerate(source.names):
@@ -90,7 +90,7 @@ def _through_shipped(source: LabelSpace, target: LabelSpace) -> tuple[tuple[int,
         words = [(one, class_key(one)) for one in source.ids]
         if not all(key in NO_CLASS or (one in known.ids if by_id else one in known) for one, key in words):
             continue
-        own = {known.index(one): place for place, (one, key) in enumerate(words) if key not in NO_CLASS}
+        own = {known.index(one): index for index, (one, key) in enumerate(words) if key not in NO_CLASS}
         return tuple(tuple(own[child] for child in group if child in own) for group in shipped.children)
     return ()
 
@@ -103,9 +103,9 @@ _LISTED = ("coco-80", "voc", "open-images", "ilsvrc-2012")
 
 def _by_words(source: LabelSpace, key: Callable[[str], str]) -> dict[str, list[int]]:
     places: dict[str, list[int]] = {}
-    for place, (label_id, name) in enumerate(zip(source.ids, source.names, strict=True)):
+    for index, (label_id, name) in enumerate(zip(source.ids, source.names, strict=True)):
         for word in _words(label_id, name, key):
-            places.setdefault(word, []).append(place)
+            places.setdefault(word, []).append(index)
     return places
 
 

@@ -46,7 +46,7 @@ class RequestLimits:
     @classmethod
     def of(cls, given: Mapping[str, float] | None) -> "RequestLimits":
         """Return the limits with these values; the others have their defaults."""
-        known = [one.name for one in fields(cls)]
+        known = [field.name for field in fields(cls)]
         unknown = next((name for name in given or {} if name not in known), None)
         if unknown is not None:
             raise UnknownName("limit", unknown, known, hint=f"the limits are {', '.join(known)}")
@@ -82,11 +82,11 @@ class Usage:
         >>> (Usage(requests=1, sent_bytes=10) + Usage(requests=2)).requests
         3
         """
-        return Usage(**{one.name: getattr(self, one.name) + getattr(other, one.name) for one in fields(Usage)})
+        return Usage(**{field.name: getattr(self, field.name) + getattr(other, field.name) for field in fields(Usage)})
 
     def __sub__(self, other: "Usage") -> "Usage":
         """Return the difference."""
-        return Usage(**{one.name: getattr(self, one.name) - getattr(other, one.name) for one in fields(Usage)})
+        return Usage(**{field.name: getattr(self, field.name) - getattr(other, field.name) for field in fields(Usage)})
 
     def text(self) -> str:
         """Return the numbers in words.

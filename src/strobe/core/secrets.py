@@ -73,7 +73,7 @@ def _character(one: str) -> str:
 
 def _hex(digits: str) -> str:
     """Return what matches hexadecimal digits in either case."""
-    return "".join(f"[{one}{one.upper()}]" if one.isalpha() else one for one in digits)
+    return "".join(f"[{digit}{digit.upper()}]" if digit.isalpha() else digit for digit in digits)
 
 
 def _in_base64(secret: bytes, before: int) -> str:

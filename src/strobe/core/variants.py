@@ -131,8 +131,8 @@ class Variants:
         columns: dict[str, Any] = {}
         for name in cls.__slots__:
             columns[name] = np.empty(len(rows), dtype=bool if name in ("ordered", "estimated") else object)
-            for place, row in enumerate(rows):
-                columns[name][place] = getattr(row, name)
+            for index, row in enumerate(rows):
+                columns[name][index] = getattr(row, name)
         return cls(**columns)
 
     def __len__(self) -> int:

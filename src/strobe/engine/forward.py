@@ -247,7 +247,7 @@ class Work:
         keep = keep[np.argsort(rows[keep], kind="stable")]
         if not len(keep):
             return None
-        reasons = {place: errors[row] for place, row in enumerate(rows[keep].tolist()) if row in errors}
+        reasons = {index: errors[row] for index, row in enumerate(rows[keep].tolist()) if row in errors}
         answers = FORWARDS[Task(self.runner.model.spec.task)].answers
         return rows[keep], answers(self.runner, done, len(errors), keep, reasons)
 

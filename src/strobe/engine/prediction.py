@@ -236,8 +236,8 @@ class _Work:
         """Run models over every frame or its crop. `outside` has the frames that the models do not see."""
         # With early stopping, models run one at a time, because each uses the failures of earlier models.
         at_once = 1 if self.stopping else self._options.models_at_once
-        away = [one for one in models if self._cluster is not None and one.live is None and not one.is_remote]
-        here = [one for one in models if one not in away]
+        away = [model for model in models if self._cluster is not None and model.live is None and not model.is_remote]
+        here = [model for model in models if model not in away]
         for one in here if self._cluster is not None else ():
             how = "is behind an address and is asked by" if one.is_remote else "was passed by a program and runs in"
             self._progress.note(f"{printable(one.name)} {how} this process, not on the cluster")
@@ -272,7 +272,7 @@ class _Work:
             _check_ran(detectors.name_of(view), outcomes)
             crops, outside = crops_of(view, self._dataset, self.source, detectors, self._progress)
         except StrobeError as error:
-            yield from (self._failed(one, error) for one in models)
+            yield from (self._failed(model, error) for model in models)
             return
         yield from self.run(models, crops, outside)
 

@@ -39,7 +39,7 @@ def ask_again(
     model that failed is not asked again. `outside` has the frames that no model sees: they get the same answer again.
     """
     for number in range(2, max(times.values(), default=1) + 1):
-        still = [one for one in runners if times[one.name] >= number and outcomes[one.name].error is None]
+        still = [runner for runner in runners if times[runner.name] >= number and outcomes[runner.name].error is None]
         if not still:
             break
         again = {one.name: stores[one.name].again(number) for one in still}

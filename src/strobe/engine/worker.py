@@ -298,7 +298,7 @@ class ShardWorker:
         model = task.runner.model
         if not self._decode.device_share[0] or not isinstance(model, EncodedClassifier):
             return None
-        on_device = [batch.tolist() for place, batch in enumerate(task.batches) if self._decode.on_device(place)]
+        on_device = [batch.tolist() for index, batch in enumerate(task.batches) if self._decode.on_device(index)]
         task.batches = [batch for place, batch in enumerate(task.batches) if not self._decode.on_device(place)]
         return self._readers.submit(self._feed_device, task, on_device)
 

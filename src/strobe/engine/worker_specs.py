@@ -240,8 +240,10 @@ class ModelDescriber:
                 name,
                 f"{printable(name)}: it asks a service; run it with <<engine=local>>, because it needs no cluster",
             )
-        said = DescribedModel(spec=model.spec, device=model.device, lanes=model.lanes, preparation=model.preparation)
-        return name, said
+        described_model = DescribedModel(
+            spec=model.spec, device=model.device, lanes=model.lanes, preparation=model.preparation
+        )
+        return name, described_model
 
 
 class SentModels:
@@ -294,15 +296,15 @@ class SentModels:
     ) -> WorkerSpec:
         return worker_spec(
             self._dataset,
-            {one.name: one.loaded for one in models},
+            {model.name: model.loaded for model in models},
             self._load,
             merge=self._merge,
             engine=how,
             cores=self._cluster.cores,
             crops=crops,
-            any_classes=[one.name for one in models if one.helper],
+            any_classes=[model.name for model in models if model.helper],
             known=known,
-            own={one.name: one.settings.load_given() for one in models},
+            own={model.name: model.settings.load_given() for model in models},
         )
 
 

@@ -56,7 +56,7 @@ def coded(
     """Return the boxes as one table."""
     names = list(dict.fromkeys([*(answered or ()), *(box[0] for box in boxes)]))
     words = list(dict.fromkeys(box[1] for box in boxes))
-    places, classes = ({one: place for place, one in enumerate(many)} for many in (names, words))
+    places, classes = ({one: index for index, one in enumerate(many)} for many in (names, words))
     return RawDetections(
         image=np.array([places[box[0]] for box in boxes], dtype=np.int64),
         label=np.array([classes[box[1]] for box in boxes], dtype=np.int64),
@@ -131,7 +131,7 @@ def _read_fiftyone(folder: Path) -> RawDetections:
     """Read an exported FiftyOneDataset: samples.json and, for videos, frames.json."""
     samples = _list(folder / _SAMPLES, "samples")
     frames = _list(folder / "frames.json", "frames") if (folder / "frames.json").is_file() else []
-    video_of = {_oid(one.get("_id")): str(one.get("filepath", "")) for one in samples}
+    video_of = {_oid(sample.get("_id")): str(sample.get("filepath", "")) for sample in samples}
     boxes: list[Boxes] = []
     answered: list[FrameRef] = []
     for one in frames:
@@ -165,14 +165,14 @@ def _add(folder: Path, ref: FrameRef, record: Mapping[str, Any], boxes: list[Box
         raise InvalidFile(folder, f"several fields have detections ({names})", hint="export one of them")
     for _, value in fields:
         answered.append(ref)
-        for place, box in enumerate(value["detections"]):
+        for index, box in enumerate(value["detections"]):
             try:
                 x, y, w, h = map(float, box["bounding_box"])
                 score = box.get("confidence")
                 boxes.append((ref, str(box["label"]), (x, y, x + w, y + h), 1.0 if score is None else float(score)))
             except (KeyError, TypeError, ValueError) as error:
                 raise InvalidFile(
-                    folder, "expected a detection with label and bounding_box", where=f"{ref}[{place}]"
+                    folder, "expected a detection with label and bounding_box", where=f"{ref}[{index}]"
                 ) from error
 
 
@@ -182,8 +182,8 @@ def boxes_of_fiftyone(samples: Any) -> RawDetections:
     fields = samples.get_frame_field_schema() if of_video else samples.get_field_schema()
     named = [
         name
-        for name, one in fields.items()
-        if getattr(getattr(one, "document_type", None), "__name__", "") == "Detections"
+        for name, field in fields.items()
+        if getattr(getattr(field, "document_type", None), "__name__", "") == "Detections"
     ]
     chosen = [name for name in named if name.startswith("pred")] or named
     if len(chosen) != 1:
@@ -192,7 +192,7 @@ def boxes_of_fiftyone(samples: Any) -> RawDetections:
     answered: list[FrameRef] = []
     for sample in samples:
         records = (
-            [(FrameRef(video=sample.filepath, number=n - 1), one) for n, one in sample.frames.items()]
+            [(FrameRef(video=sample.filepath, number=n - 1), frame) for n, frame in sample.frames.items()]
             if of_video
             else [(FrameRef(name=sample.filepath), sample)]
         )

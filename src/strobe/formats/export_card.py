@@ -102,7 +102,7 @@ def _numbers(dataset: Dataset) -> dict[str, object]:
 
 def _people(dataset: Dataset) -> str:
     answers = [one for table in PEOPLE for one in getattr(dataset, table)]
-    people = {one.annotator for one in answers}
+    people = {answer.annotator for answer in answers}
     if not answers:
         return ""
     return f" It contains {len(answers):,} answers by {len(people):,} people, under the names that these people chose."

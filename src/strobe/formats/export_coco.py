@@ -60,8 +60,8 @@ def _document(dataset: Dataset, used: list[int], names: dict[int, str]) -> dict[
             for row in used
         ],
         "categories": [
-            {"id": place + 1, "name": name, "encode_name": label_id}
-            for place, (label_id, name) in enumerate(zip(info.label_space.ids, info.label_space.names, strict=True))
+            {"id": index + 1, "name": name, "encode_name": label_id}
+            for index, (label_id, name) in enumerate(zip(info.label_space.ids, info.label_space.names, strict=True))
         ],
         "annotations": _annotations(dataset, set(used)),
         "sets": [

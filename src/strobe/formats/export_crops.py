@@ -77,9 +77,9 @@ def export_crops(
         "plan": plan,
         "crops": [_described(dataset, crop, target) for crop in crops],
         "discarded": [
-            {"key": key[one.frame_id], "people": list(one.people), "reasons": list(one.reasons)}
-            for one in pictures
-            if not one.is_kept
+            {"key": key[picture.frame_id], "people": list(picture.people), "reasons": list(picture.reasons)}
+            for picture in pictures
+            if not picture.is_kept
         ],
     }
     write_json(target / MANIFEST, manifest)

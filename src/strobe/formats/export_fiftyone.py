@@ -95,22 +95,22 @@ def _boxes(dataset: Dataset) -> dict[int, list[dict[str, Any]]]:
     if boxes is None:
         return detections
     names, digest = dataset.info.label_space.names, dataset.digest()
-    for place, row in enumerate(boxes.frame.tolist()):
+    for index, row in enumerate(boxes.frame.tolist()):
         width, height = int(frames.width[row]), int(frames.height[row])
         if not (width and height):
             raise StrobeError("FiftyOne stores boxes as fractions of the image, but the size of some images is unknown")
-        x0, y0, x1, y1 = map(float, boxes.xyxy[place])
+        x0, y0, x1, y1 = map(float, boxes.xyxy[index])
         entry: dict[str, Any] = {
-            "_id": _id(digest, "box", place),
+            "_id": _id(digest, "box", index),
             "_cls": "Detection",
             "attributes": {},
             "tags": [],
-            "label": names[int(boxes.label[place])],
+            "label": names[int(boxes.label[index])],
             "bounding_box": [x0 / width, y0 / height, (x1 - x0) / width, (y1 - y0) / height],
-            "iscrowd": bool(boxes.crowd[place]),
+            "iscrowd": bool(boxes.crowd[index]),
         }
-        if int(boxes.track[place]) >= 0:
-            entry["index"] = int(boxes.track[place])
+        if int(boxes.track[index]) >= 0:
+            entry["index"] = int(boxes.track[index])
         detections.setdefault(row, []).append(entry)
     return detections
 

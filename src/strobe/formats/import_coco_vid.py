@@ -100,8 +100,8 @@ def _image_folder(source: Path, clips: Mapping[Any, _Clip]) -> Path:
 def _classes(path: Path, categories: Sequence[Any], requested: str | None) -> tuple[dict[Any, int], LabelSpace]:
     """Return the class of each category id, and the label space."""
     names: dict[Any, str] = {}
-    for place, category in enumerate(categories):
-        where = f"categories[{place}]"
+    for index, category in enumerate(categories):
+        where = f"categories[{index}]"
         try:
             number, name = category["id"], str(category["name"])
             hash(number)

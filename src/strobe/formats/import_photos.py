@@ -125,7 +125,7 @@ def _classes_by_number(source: Path) -> tuple[Path, dict[str, str]] | None:
         found = ((_VALIDATION.match(row[0]), row[1].split()) for row in rows)
         return path, {number[1]: words[0] for number, words in found if number and words}
     for path in sorted(source.rglob("*synset_labels.txt")):
-        return path, {f"{place:08d}": line.strip() for place, line in enumerate(_lines(path), start=1)}
+        return path, {f"{index:08d}": line.strip() for index, line in enumerate(_lines(path), start=1)}
     for path in sorted(source.rglob("ILSVRC2012_validation_ground_truth.txt")):
         names = _devkit_ids(path)
         lines = enumerate(_lines(path), start=1)

@@ -257,16 +257,16 @@ def _read_coco(path: Path) -> RawDetections:
     image, word = _Coder(), _Coder()
     columns = np.empty((len(data), 5))
     codes = np.empty((len(data), 2), dtype=np.int64)
-    for place, row in enumerate(data):
+    for index, row in enumerate(data):
         try:
             x, y, w, h = row["bbox"]
-            columns[place] = (x, y, w, h, row["score"])
-            codes[place] = image(row["image_id"]), word(row["category_id"])
+            columns[index] = (x, y, w, h, row["score"])
+            codes[index] = image(row["image_id"]), word(row["category_id"])
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidFile(
                 path,
                 _problem(row, error),
-                where=f"annotations[{place}]",
+                where=f"annotations[{index}]",
                 hint="each result is image_id, category_id, bbox of four numbers, score",
             ) from error
     return RawDetections(

@@ -203,12 +203,12 @@ def _frames(
     Boxes on frames outside the dataset have the frame row −1.
     """
     names: dict[Any, FrameRef] = {}
-    videos = {one.get("id"): str(one.get("name") or one.get("file_name") or "") for one in raw.videos or ()}
-    for place, image in enumerate(raw.images or ()):
+    videos = {video.get("id"): str(video.get("name") or video.get("file_name") or "") for video in raw.videos or ()}
+    for index, image in enumerate(raw.images or ()):
         try:
             names[image["id"]] = _image(image, videos)
         except (KeyError, TypeError) as error:
-            raise InvalidFile(path, "expected an image with id and file_name", where=f"images[{place}]") from error
+            raise InvalidFile(path, "expected an image with id and file_name", where=f"images[{index}]") from error
     every = list(dict.fromkeys([*raw.image_names, *(raw.answered or ()), *(names if raw.images_are_answers else ())]))
     if names and (
         unlisted := [image for image in raw.image_names if image not in names and not isinstance(image, str)]
@@ -289,7 +289,7 @@ def _childless(path: Path | str, raw: RawDetections, source: LabelSpace, chosen:
     """
     if raw.categories is None:
         return chosen.childless
-    rows = [_category(path, place, row)[1] for place, row in enumerate(raw.categories)]
+    rows = [_category(path, index, row)[1] for index, row in enumerate(raw.categories)]
     listed = {source.index(name) for name in rows if name in source}
     return tuple(place for place, group in enumerate(chosen.children) if not listed & set(group))
 
@@ -310,7 +310,7 @@ def _source(path: Path | str, raw: RawDetections, target: LabelSpace, declared: 
 def listed_space(path: Path | str, raw: RawDetections, target: LabelSpace | None = None) -> LabelSpace | None:
     """Return the space of the file's categories: the target, a shipped one, or its own. None without categories."""
     if raw.categories is not None:
-        names = [_category(path, place, row)[1] for place, row in enumerate(raw.categories)]
+        names = [_category(path, index, row)[1] for index, row in enumerate(raw.categories)]
         shipped = [space(one) for one in ("coco-80", "voc", "open-images")]
         for candidate in shipped if target is None else [target, *shipped]:
             if all(name in candidate for name in names):
@@ -332,7 +332,7 @@ def _class(path: Path | str, raw: RawDetections, source: LabelSpace, word: Any) 
         with in_file(path, where=where):
             return source.index(word)
     if raw.categories is not None:
-        names = dict(_category(path, place, row) for place, row in enumerate(raw.categories))
+        names = dict(_category(path, index, row) for index, row in enumerate(raw.categories))
         if word not in names:
             raise InvalidFile(path, f"category {word} is not among the file's {len(names)} categories", where=where)
         return source.index(names[word])

@@ -200,7 +200,7 @@ def _match(
 ) -> tuple[NDArray[np.int64], list[int], int]:
     """Return the dataset rows and file positions of common frames, and the number of frames that only the file has."""
     found = match_frames(path, frames, dataset, ignore_extra=ignore_extra)
-    places = [place for place, row in enumerate(found.rows) if row >= 0]
+    places = [index for index, row in enumerate(found.rows) if row >= 0]
     rows = np.array([found.rows[place] for place in places], dtype=np.int64)
     return rows, places, len(frames) - len(places)
 
@@ -238,17 +238,17 @@ def _labels(
         source = _declared(path, declared, label_space)
     hint = "if the numbers belong to another space, pass it: <<space=ilsvrc-2012>>" if declared is None else None
     out = np.empty(len(values), dtype=np.int64)
-    for place, value in enumerate(values):
-        where = printable(frames[place])
+    for index, value in enumerate(values):
+        where = printable(frames[index])
         if isinstance(value, int):
             if not 0 <= value < len(source):
                 raise InvalidFile(
                     path, f"class {value} is outside {source.name} (0–{len(source) - 1})", where=where, hint=hint
                 )
-            out[place] = value
+            out[index] = value
         else:
             with in_file(path, where=where):
-                out[place] = source.index(value)
+                out[index] = source.index(value)
     if source is label_space:
         return source, out, ()
     chosen = _map(path, source, label_space)

@@ -106,8 +106,8 @@ class Bootstrap:
         """Return `values` (N,) or (N, M) summed within each video: (videos,) or (videos, M)."""
         columns = np.asarray(values).reshape(len(values), -1)  # columns become floats one at a time
         out: Floats = np.empty((self.n_clusters, columns.shape[1]))
-        for place, column in enumerate(columns.T):
-            out[:, place] = np.bincount(self.place, weights=column, minlength=self.n_clusters)
+        for index, column in enumerate(columns.T):
+            out[:, index] = np.bincount(self.place, weights=column, minlength=self.n_clusters)
         return np.asarray(out[:, 0] if np.ndim(values) == 1 else out)
 
     def ratio(self, numerator: NDArray[Any], denominator: NDArray[Any]) -> Floats:

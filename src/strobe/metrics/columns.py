@@ -312,9 +312,9 @@ def filled(column: Column, *, with_most: bool) -> Column:
 
 def is_saturated(columns: Sequence[Measured]) -> bool:
     """Return whether a share or mean is 0 for every model, or 1 for every model, so that it cannot tell them apart."""
-    values = {one.value for one in columns}
+    values = {column.value for column in columns}
     return (
         bool(columns)
-        and all(isinstance(one, Column) and one.kind != "rate" for one in columns)
+        and all(isinstance(column, Column) and column.kind != "rate" for column in columns)
         and (values <= {0.0} or values <= {1.0})
     )

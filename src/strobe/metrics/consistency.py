@@ -48,14 +48,14 @@ class Consistency:
     def estimates(self) -> list[Estimate]:
         """Return every pair's value with its interval."""
         out = []
-        for place, (value, n) in enumerate(zip(self.value.tolist(), self.n.tolist(), strict=True)):
+        for index, (value, n) in enumerate(zip(self.value.tolist(), self.n.tolist(), strict=True)):
             if value != value:
                 reason = NEVER_DIFFER if n else NOTHING_SHARED
                 out.append(Estimate(value=None, low=None, high=None, n=n, method=METHOD, reason=reason))
-            elif self.constant[place]:
+            elif self.constant[index]:
                 out.append(Estimate(value=value, low=None, high=None, n=n, method=METHOD, reason=ONE_CONSTANT))
             else:
-                drawn, sources = self.drawn[:, place], int(self.sources[place])
+                drawn, sources = self.drawn[:, index], int(self.sources[index])
                 out.append(
                     self.bootstrap.estimate(value, drawn, n=n, n_clusters=sources, few=FEW_PICTURES, limits=DIFFERENCES)
                 )
@@ -184,7 +184,7 @@ def quartiles(values: Floats, use: Bools, draws: Bootstrap) -> tuple[Estimate, f
         for start in range(0, draws.replicates, step)
     ]
     sources = len(np.unique(place))
-    found = draws.estimate(
+    estimate = draws.estimate(
         median, np.concatenate([np.empty(0), *medians]), n=int(kept.size), n_clusters=sources, limits=POSITIVE
     )
-    return found, low, high
+    return estimate, low, high

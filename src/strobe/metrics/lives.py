@@ -298,19 +298,19 @@ def _lives(found: BoxAnswers, footage: Footage, rules: LifeRules, life: Ints, pa
     end, left, vanished, appeared = np.zeros(n, dtype=np.int64), *np.zeros((3, n), dtype=bool)
     bounds = np.searchsorted(owner, np.arange(n + 1))
     gaps: list[tuple[int, int, int]] = []
-    for one, (low, high) in enumerate(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)):
+    for index, (low, high) in enumerate(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)):
         own, steps = row[low:high], step[low:high]
         line = int(np.searchsorted(edges, steps[0], side="right"))
         first, last = int(edges[line - 1]), int(edges[line])
-        end[one] = _end(found, footage, rules, pace, own, steps, last)
-        left[one] = end[one] < last
-        kept[low:high] = steps < end[one]
+        end[index] = _end(found, footage, rules, pace, own, steps, last)
+        left[index] = end[index] < last
+        kept[low:high] = steps < end[index]
         seen = steps[sure[low:high] & kept[low:high]]
-        until = np.append(seen[1:], end[one])
+        until = np.append(seen[1:], end[index])
         long = until > seen + 1
-        gaps += [(one, a, b) for a, b in zip((seen[long] + 1).tolist(), until[long].tolist(), strict=True)]
-        vanished[one] = not left[one] and bool(known[seen[-1] + 1 : last].any())
-        appeared[one] = bool(known[first : steps[0]].any()) and not _led_in(found, footage, rules, own, steps)
+        gaps += [(index, a, b) for a, b in zip((seen[long] + 1).tolist(), until[long].tolist(), strict=True)]
+        vanished[index] = not left[index] and bool(known[seen[-1] + 1 : last].any())
+        appeared[index] = bool(known[first : steps[0]].any()) and not _led_in(found, footage, rules, own, steps)
     outage = np.array(gaps, dtype=np.int64).reshape(-1, 3)
     missed = np.append(0, np.cumsum(known))
     outage = outage[missed[outage[:, 2]] > missed[outage[:, 1]]]

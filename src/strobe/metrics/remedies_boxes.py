@@ -116,9 +116,9 @@ def _bridges(
     """Return the boxes that `hold` or `fill` adds: the box that each continues, its step, and its corners."""
     last_step = {step: end for first, end in stretches(timeline) for step in range(first, end)}
     source, at, corners = [], [], []
-    for place, row in enumerate(sure.tolist()):
-        here, is_last = int(step[place]), place + 1 == len(sure) or owner[place + 1] != owner[place]
-        until = last_step[here] if is_last else int(step[place + 1])
+    for index, row in enumerate(sure.tolist()):
+        here, is_last = int(step[index]), index + 1 == len(sure) or owner[index + 1] != owner[index]
+        until = last_step[here] if is_last else int(step[index + 1])
         if remedy.kind == "fill" and (is_last or seconds[until] - seconds[here] > remedy.value + CLOSE):
             continue
         for between in range(here + 1, until):
@@ -128,7 +128,7 @@ def _bridges(
             box = xyxy[row]
             if remedy.kind == "fill":
                 part = away / float(seconds[until] - seconds[here])
-                box = (1 - part) * box + part * xyxy[sure[place + 1]]
+                box = (1 - part) * box + part * xyxy[sure[index + 1]]
             source.append(row)
             at.append(between)
             corners.append(box)

@@ -107,9 +107,9 @@ def smooth_labels(
     n_classes = probability.shape[2]
     unit = _unit(len(probability) if length is None else length, n_classes)
     out: NDArray[np.int64] = label.take(cells).astype(np.int64, copy=False)
-    for place, (method, parameter) in enumerate(variants):
+    for index, (method, parameter) in enumerate(variants):
         _check(method, parameter)
-        some = np.flatnonzero(number == place) if method == "ema" else ()
+        some = np.flatnonzero(number == index) if method == "ema" else ()
         if len(some):
             weights, chosen = _weights(present, parameter), cells[some]
             values = _averages(probability, weights[..., None]).reshape(-1, n_classes).take(chosen, axis=0)

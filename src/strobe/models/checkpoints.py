@@ -64,12 +64,12 @@ def unwrapped(content: Any) -> tuple[Any, list[str]]:
 
 def parallel_removed(tensors: OrderedDict[str, Any]) -> Checkpoint:
     """Remove the prefixes of torch's wrappers, and the counter of an averaged model."""
-    found = Checkpoint(OrderedDict(tensors))
-    if "n_averaged" in found.tensors:
-        del found.tensors["n_averaged"]
-        found.removed.append("the counter n_averaged")
-    _remove_prefixes(found, _PREFIXES)
-    return found
+    checkpoint = Checkpoint(OrderedDict(tensors))
+    if "n_averaged" in checkpoint.tensors:
+        del checkpoint.tensors["n_averaged"]
+        checkpoint.removed.append("the counter n_averaged")
+    _remove_prefixes(checkpoint, _PREFIXES)
+    return checkpoint
 
 
 def network_alone(tensors: Mapping[str, Any]) -> Checkpoint:
@@ -81,20 +81,20 @@ def network_alone(tensors: Mapping[str, Any]) -> Checkpoint:
     >>> list(found.tensors), found.normalizer
     (['fc.bias'], ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)))
     """
-    found = Checkpoint(OrderedDict(tensors))
-    copies = [name for name in found.tensors if name.startswith("attacker.")]
-    if copies and len(copies) < len(found.tensors):
+    checkpoint = Checkpoint(OrderedDict(tensors))
+    copies = [name for name in checkpoint.tensors if name.startswith("attacker.")]
+    if copies and len(copies) < len(checkpoint.tensors):
         for name in copies:
-            del found.tensors[name]
-        found.removed.append(f"the attacker's copy of the network ({len(copies)} tensors under attacker.)")
-    means, stds = (_triples(found.tensors, pattern) for pattern in (_MEAN, _STD))
+            del checkpoint.tensors[name]
+        checkpoint.removed.append(f"the attacker's copy of the network ({len(copies)} tensors under attacker.)")
+    means, stds = (_triples(checkpoint.tensors, pattern) for pattern in (_MEAN, _STD))
     if means and stds:
-        found.normalizer = next(iter(means.values())), next(iter(stds.values()))
+        checkpoint.normalizer = next(iter(means.values())), next(iter(stds.values()))
         for name in (*means, *stds):
-            del found.tensors[name]
-        found.removed.append(f"the normalizer ({', '.join((*means, *stds))})")
-    _remove_prefixes(found, _OWN_PREFIXES)
-    return found
+            del checkpoint.tensors[name]
+        checkpoint.removed.append(f"the normalizer ({', '.join((*means, *stds))})")
+    _remove_prefixes(checkpoint, _OWN_PREFIXES)
+    return checkpoint
 
 
 def normalized_once(plan: ImagePlan, normalizer: tuple[Triple, Triple]) -> tuple[ImagePlan, str]:
@@ -120,7 +120,7 @@ def normalized_once(plan: ImagePlan, normalizer: tuple[Triple, Triple]) -> tuple
 def _remove_prefixes(found: Checkpoint, prefixes: tuple[str, ...]) -> None:
     removed = ""
     while prefix := next((one for one in prefixes if all(name.startswith(one) for name in found.tensors)), ""):
-        found.tensors = OrderedDict((name.removeprefix(prefix), one) for name, one in found.tensors.items())
+        found.tensors = OrderedDict((name.removeprefix(prefix), tensor) for name, tensor in found.tensors.items())
         removed += prefix
     if removed:
         found.removed.append(f"the prefix {removed} of {len(found.tensors)} names")

@@ -51,7 +51,7 @@ def graph_file(network: str) -> Path:
 
 def graph_content(network: str, tensors: Tensors) -> bytes:
     """Return a shipped graph with these tensors as an ONNX file."""
-    used = {name: one for name, one in tensors.items() if not name.endswith("num_batches_tracked")}
+    used = {name: tensor for name, tensor in tensors.items() if not name.endswith("num_batches_tracked")}
     weights = b"".join(_field(_INITIALIZER, _tensor(name, one)) for name, one in used.items())
     return graph_file(network).read_bytes() + _field(_GRAPH, weights)
 
@@ -71,7 +71,7 @@ def graph_classifier(
     """Return a classifier of a shipped graph. `weights` is the file of its tensors."""
     session = graph_session(network, tensors, what=model.text, options=options, extra=extra)
     precision = "bfloat16" if options.precision == "bfloat16" else "float32"
-    n_parameters = sum(one.size for one in tensors.values())
+    n_parameters = sum(tensor.size for tensor in tensors.values())
     spec = ModelSpec(
         name=model.text,
         provider=model.provider,
@@ -81,7 +81,7 @@ def graph_classifier(
         kind="logits",
         preprocessing={**plan.to_json(), "precision": precision, **runtime_facts(options.backend)},
         batch_size=options.batch_size or default_batch(n_parameters, device="cpu"),
-        size=sum(one.nbytes for one in tensors.values()),
+        size=sum(tensor.nbytes for tensor in tensors.values()),
     )
     scores = ScoreTensors(
         plan=plan, layout="nchw", output="scores", labels=labels, kind="logits", dtype="float32", batch=None

@@ -166,7 +166,11 @@ def _hears(factory: Callable[..., Any]) -> bool:
         parameters = list(inspect.signature(factory).parameters.values())
     except (TypeError, ValueError):  # a callable without a signature
         return False
-    taken = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    taken = [
+        parameter
+        for parameter in parameters
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    ]
     return bool(taken) and (taken[0].default is inspect.Parameter.empty or taken[0].name == "options")
 
 

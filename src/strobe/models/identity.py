@@ -224,13 +224,13 @@ class _Walk:
         self.see(
             parts
             if isinstance(parts, str)
-            else [list(one) if inspect.isgenerator(one) or hasattr(one, "__next__") else one for one in parts]
+            else [list(part) if inspect.isgenerator(part) or hasattr(part, "__next__") else part for part in parts]
         )
 
 
 def _names(code: types.CodeType) -> set[str]:
     """Return the names that a function's code, including nested functions, may look up in the globals."""
-    inside = [one for one in code.co_consts if isinstance(one, types.CodeType)]
+    inside = [co_const for co_const in code.co_consts if isinstance(co_const, types.CodeType)]
     return set(code.co_names).union(*(_names(one) for one in inside))
 
 

@@ -38,4 +38,4 @@ def kind_on_probes(model: Any, declared: Any, *, batch: int | None = None) -> No
     """Set the kind of a classifier's scores: as declared, or as test images show. `batch` is a fixed batch size."""
     if declared is None:
         images = probe_images() * (batch or 1)
-        model.spec = with_kind(model.spec, model.forward([model.prepare(one) for one in images]), IN_SETTINGS)
+        model.spec = with_kind(model.spec, model.forward([model.prepare(image) for image in images]), IN_SETTINGS)

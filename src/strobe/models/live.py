@@ -202,7 +202,7 @@ def _first_row(module: Any, plan: Any, image: Image) -> NDArray[np.float64]:
 def _own_names(module: Any) -> Sequence[str]:
     """Return the class names stored in a transformers network."""
     names = getattr(getattr(module, "config", None), "id2label", None)
-    return [str(names[place]) for place in sorted(names)] if isinstance(names, Mapping) else ()
+    return [str(names[name]) for name in sorted(names)] if isinstance(names, Mapping) else ()
 
 
 def _classes(
@@ -255,10 +255,10 @@ def _detector(
         space = with_background(space) if background and len(space) == n_classes - 1 else space
         if len(space) != n_classes:
             raise ModelFailed(f"{printable(model.plain)}: it has {n_classes} classes, but labels names {len(space)}")
-    found = detector_of(module, model, label_space=space, options=options)
-    found.spec = replace(found.spec, weights=weights or found.spec.weights)
-    found.lanes = found.lanes if _is_stateless(module) else 1
-    return found
+    detector = detector_of(module, model, label_space=space, options=options)
+    detector.spec = replace(detector.spec, weights=weights or detector.spec.weights)
+    detector.lanes = detector.lanes if _is_stateless(module) else 1
+    return detector
 
 
 # -- functions -----------------------------------------------------------------------------------------------------
@@ -298,7 +298,7 @@ def _function(
         if not isinstance(space, LabelSpace):
             space = labels_of(name, _listed(space), options.label_space)
         spec = replace(spec, task="detection", label_space=space, kind="probabilities")
-        return FunctionDetector(lambda images: [_three(one) for one in on_images(images)], spec)
+        return FunctionDetector(lambda images: [_three(on_image) for on_image in on_images(images)], spec)
     scores = _plain(answer)
     if scores.ndim != 2 or len(scores) != 1:
         raise ModelFailed(

@@ -78,7 +78,9 @@ def tensors_of(session: Any) -> tuple[list[Tensor], list[Tensor]]:
         shape = tuple(size if isinstance(size, int) else None for size in one.shape)
         return Tensor(one.name, {"float": "float32", "double": "float64"}.get(kind, kind), shape)
 
-    return [described(one) for one in session.get_inputs()], [described(one) for one in session.get_outputs()]
+    return [described(get_input) for get_input in session.get_inputs()], [
+        described(get_output) for get_output in session.get_outputs()
+    ]
 
 
 def digest_of_onnx(path: Path) -> str:

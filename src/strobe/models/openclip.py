@@ -152,7 +152,7 @@ def _classes(library: Any, model: ModelName, over: str, options: LoadOptions) ->
     keys = [spelling_key(word) for word in words]
     for word, key in zip(words, keys, strict=True):
         if keys.count(key) > 1:  # equal prompts give equal scores, so the first class would always win
-            places = [place for place, other in enumerate(keys) if other == key]
+            places = [index for index, other in enumerate(keys) if other == key]
             raise ModelFailed(f"{model.plain}: {several_classes(options.label_space, word, places)}; {_DISTINCT}")
     return options.label_space, words
 

@@ -55,7 +55,7 @@ class OpenVinoSession:
 
     def get_outputs(self) -> list[Port]:
         """Return the outputs."""
-        return [_port(one) for one in self._network.outputs]
+        return [_port(output) for output in self._network.outputs]
 
     def run(self, names: Sequence[str] | None, feeds: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
         """Return these outputs, or all outputs, for these inputs."""
@@ -63,7 +63,7 @@ class OpenVinoSession:
             self._own.request = self._network.create_infer_request()
         found = self._own.request.infer(dict(feeds))
         by_name = {name: values for port, values in found.items() for name in port.get_names()}
-        return [np.array(by_name[name]) for name in names or [one.name for one in self.get_outputs()]]
+        return [np.array(by_name[name]) for name in names or [get_output.name for get_output in self.get_outputs()]]
 
 
 def _port(port: Any) -> Port:

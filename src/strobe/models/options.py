@@ -117,7 +117,7 @@ class ModelSettings:
 
     def __post_init__(self) -> None:
         expect(self.decode in (None, "cpu", "device"), "decode", "cpu or device", self.decode)
-        numbers = all(type(one) in (int, float) for one in (self.limits or {}).values())
+        numbers = all(type(limit) in (int, float) for limit in (self.limits or {}).values())
         expect(numbers, "limits", "a table of numbers", self.limits)
         self.applied(LoadOptions())
 

@@ -37,12 +37,12 @@ def load(model: ModelName, options: LoadOptions) -> TorchClassifier:
     except Exception as error:  # torch raises arbitrary exceptions, depending on the damaged part of the archive
         raise InvalidFile(path, f"not a program torch can read ({printable(error, limit=140)})") from error
     nodes = {node.name: node.meta["val"] for node in program.graph.nodes if node.op == "placeholder"}
-    inputs = [nodes[one] for one in program.graph_signature.user_inputs]
+    inputs = [nodes[user_input] for user_input in program.graph_signature.user_inputs]
     if len(inputs) != 1 or inputs[0].ndim != 4:
         raise ModelFailed(f"{name}: expected a program with one input of four dimensions (a batch of images)")
     fixed, _, height, width = (one if isinstance(one, int) else None for one in inputs[0].shape)
     device, dtype = torch_setup(options).device, inputs[0].dtype
-    n_parameters = sum(one.numel() for one in program.parameters())
+    n_parameters = sum(parameter.numel() for parameter in program.parameters())
     batch_size = fixed or options.batch_size or default_batch(n_parameters, device=device)
     run = require("torch.export.passes", what=name, extra="models").move_to_device_pass(program, device).module()
 

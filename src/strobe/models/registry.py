@@ -43,7 +43,7 @@ class NamedThings:
         if not provider:
             provider = "bundled"
             if parts.model not in self._bundle():
-                examples = [one.example for one in self._providers.own_members().values()]
+                examples = [own_member.example for own_member in self._providers.own_members().values()]
                 raise UnknownName(self._what, parts.model, [*self._bundle(), *examples], hint=self._hint())
         elif provider not in self._providers:
             known = [*self._providers, *_FORMS] if self is MODELS else list(self._providers)

@@ -153,7 +153,7 @@ def _read(text: str | Mapping[str, Any], *, trust: bool) -> list[RequestedModel]
     if not is_testbed(spec):
         return _named(given, spec, ModelSettings(), text)
     models = [one for row in entries(spec) if row.model for one in _of_row(row, spec)]
-    code = None if trust else next((one.spec for one in models if _runs_code(one.spec)), None)
+    code = None if trust else next((model.spec for model in models if _runs_code(model.spec)), None)
     if code is not None:
         raise StrobeError(
             f"{printable(spec)} names {printable(code)}, which would run the code in that file; pass <<trust=True>> "
@@ -230,6 +230,6 @@ def _runs_code(spec: str) -> bool:
     if spec.startswith("preds:"):
         return False
     try:
-        return any(MODELS.provider_of(parse(one)).runs_code for one in inner_specs(spec))
+        return any(MODELS.provider_of(parse(inner_spec)).runs_code for inner_spec in inner_specs(spec))
     except StrobeError:
         return False  # it cannot be loaded either, and loading reports the error

@@ -49,8 +49,8 @@ class StrobeNet(nn.Module):  # type: ignore[misc]  # torch is untyped here
         first = widths[0]
         self.stem = nn.Sequential(nn.Conv2d(3, first, 3, stride=2, padding=1, bias=False), _norm(first), nn.ReLU())
         stages, inward = [], first
-        for place, width in enumerate(widths):
-            stages.append(nn.Sequential(_Block(inward, width, 2 if place else 1), _Block(width, width, 1)))
+        for index, width in enumerate(widths):
+            stages.append(nn.Sequential(_Block(inward, width, 2 if index else 1), _Block(width, width, 1)))
             inward = width
         self.stages = nn.Sequential(*stages)
         self.fc = nn.Linear(inward, classes)
@@ -71,8 +71,8 @@ class PlainNet(nn.Module):  # type: ignore[misc]  # torch is untyped here
         super().__init__()
         layers: list[nn.Module] = []
         inward = 3
-        for place, width in enumerate((32, 64, 96, 128)):
-            if place:
+        for index, width in enumerate((32, 64, 96, 128)):
+            if index:
                 layers.append(nn.MaxPool2d(2))
             for before in (inward, width):
                 layers += [nn.Conv2d(before, width, 3, padding=1, bias=False), _norm(width), nn.LeakyReLU(0.1)]

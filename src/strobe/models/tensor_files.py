@@ -85,7 +85,7 @@ def read_pth(path: Path) -> Tensors:
         tensors = {name: one for name, one in planned.items() if isinstance(one, _Planned)}
         if not tensors:
             raise ValueError("it contains no tensors")
-        return {name: one.of(numbers(one.storage)) for name, one in tensors.items()}
+        return {name: tensor.of(numbers(tensor.storage)) for name, tensor in tensors.items()}
     except StrobeError:
         raise
     except Exception as error:  # pickletools and zipfile raise many classes for damaged files
@@ -232,10 +232,10 @@ def _storage(identity: Any, storages: dict[str, _Storage]) -> _Storage:
         raise ValueError("its numbers are described in another way")
     if not _counts((numel,)) or numel > _LARGEST:
         raise ValueError("a tensor has too many numbers")
-    found = _Storage(key, _STORAGES[name.text], numel)
-    if storages.setdefault(key, found) != found:
+    storage = _Storage(key, _STORAGES[name.text], numel)
+    if storages.setdefault(key, storage) != storage:
         raise ValueError("the same numbers are described twice")
-    return found
+    return storage
 
 
 def _counts(values: Any) -> bool:

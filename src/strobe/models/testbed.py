@@ -78,7 +78,7 @@ def entries(text: str = "@testbed") -> list[Entry]:
         raise InvalidFile(name, f"not TOML ({printable(error, limit=100)})") from error
     if not isinstance(rows, list) or not rows:
         raise InvalidFile(name, 'expected [[model]] tables, each with model = "provider:name"')
-    return [entry(row, name, where=f"[[model]] {place}") for place, row in enumerate(rows, start=1)]
+    return [entry(row, name, where=f"[[model]] {index}") for index, row in enumerate(rows, start=1)]
 
 
 def entry(row: object, name: str, *, where: str) -> Entry:

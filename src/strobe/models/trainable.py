@@ -110,7 +110,9 @@ def _loaded(
     if not able(provider):
         if provider.detector:
             raise _not_a_classifier(text)
-        others = ", ".join(["bundled", *(scheme for scheme, one in PROVIDERS.own_members().items() if able(one))])
+        others = ", ".join(
+            ["bundled", *(scheme for scheme, own_member in PROVIDERS.own_members().items() if able(own_member))]
+        )
         raise ModelFailed(
             f"{printable(text)}: strobe cannot train models of {model.provider}:, which have no gradients or no "
             f"weights file; choose a classifier of {others}"

@@ -38,7 +38,7 @@ class AddedStudy(Study):
 
     def __init__(self, study: Study, plugin: Plugin, own: Sequence[Study]) -> None:
         self._study, self.plugin, self._failed = study, plugin, False
-        self._taken = [one for each in own for one in each.drawings]
+        self._taken = [drawing for each in own for drawing in each.drawings]
         expect(study.name == plugin.name, "name of the study", f"{plugin.name}, as its entry point", study.name)
         for name in study.tables:
             _check_name("table", name, taken=name == "sets" or any(name in one.tables for one in own))
@@ -50,7 +50,7 @@ class AddedStudy(Study):
             needs_to_score=study.needs_to_score,
             needs_to_show=study.needs_to_show,
             tables={name: partial(self.ask, f"table {name}", (), make) for name, make in study.tables.items()},
-            drawings=[self._limited(one) for one in study.drawings],
+            drawings=[self._limited(drawing) for drawing in study.drawings],
         )
 
     def _answer(self, name: str, *given: object) -> Any:
@@ -75,7 +75,7 @@ class AddedStudy(Study):
         if isinstance(found, Chapter):
             return replace(found, name=self.name, template="study.html.j2", data={})
         if isinstance(found, SectionFigures):
-            return replace(found, figures=[self._limited(one) for one in found.figures])
+            return replace(found, figures=[self._limited(figure) for figure in found.figures])
         if isinstance(found, FigureSpec):
             taken = any(one.owns(found.name) or found.owns(one.name) for one in self._taken)
             _check_name("figure", found.name, taken=taken)

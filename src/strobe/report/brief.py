@@ -77,7 +77,7 @@ def _which_model(view: View) -> str:
     if not sure:
         return "Do not choose between these models by robustness: no difference between them is significant."
     best = view.ranked[0] if view.ranked else sure[0].a
-    order = {name: place for place, name in enumerate(view.ranked)}
+    order = {name: index for index, name in enumerate(view.ranked)}
     beaten = sorted((row for row in sure if row.a == best), key=lambda row: order.get(row.b, 0))
     equal = [row.b if row.a == best else row.a for row in rows if best in (row.a, row.b) and not is_sure(row)]
     if equal or not beaten:

@@ -101,8 +101,8 @@ class LegendKey:
 def model_keys(names: Iterable[str], marker: str | None = None) -> list[LegendKey]:
     """Return the legend of several models, in the order of their ranks. A single model needs no legend."""
     found = [
-        LegendKey(name=name, colour=colour_of(place), marker=marker or marker_of(place))
-        for place, name in enumerate(names)
+        LegendKey(name=name, colour=colour_of(index), marker=marker or marker_of(index))
+        for index, name in enumerate(names)
     ]
     return found if len(found) > 1 else []
 
@@ -110,7 +110,7 @@ def model_keys(names: Iterable[str], marker: str | None = None) -> list[LegendKe
 def side_by_side(marks: Sequence[Mark]) -> list[Mark]:
     """Return the points of one row one below the other. Points without a value keep their place."""
     step = min(0.22, 0.72 / max(len(marks), 1))
-    return [replace(mark, at=(place - (len(marks) - 1) / 2) * step) for place, mark in enumerate(marks)]
+    return [replace(mark, at=(index - (len(marks) - 1) / 2) * step) for index, mark in enumerate(marks)]
 
 
 def sure_mark(value: Estimate, is_sure: bool, colour: str = RIGHT) -> Mark:
@@ -215,8 +215,8 @@ def put_rows(axes: Any, rows: Sequence[ChartRow], scale: Scale, *, limit: int = 
 
 def _put_bars(axes: Any, y: int, bars: Sequence[Bar]) -> None:
     tall = 0.8 / max(len(bars), 1)
-    for place, bar in enumerate(bars):
-        value, at = _number(bar.value), y + (place - (len(bars) - 1) / 2) * tall
+    for index, bar in enumerate(bars):
+        value, at = _number(bar.value), y + (index - (len(bars) - 1) / 2) * tall
         if value is None:
             continue
         axes.barh(at, value, height=tall * 0.86, color=bar.colour, alpha=bar.alpha, linewidth=0, zorder=2)

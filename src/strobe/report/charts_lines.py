@@ -55,7 +55,7 @@ def line_through(
 
 def lines_of(models: Mapping[str, T], points: Callable[[T], Iterable[tuple[float, Estimate | None]]]) -> list[Series]:
     """Return a line through the measured points of every model. Models without points are skipped."""
-    found = [line_through(name, place, points(model)) for place, (name, model) in enumerate(models.items())]
+    found = [line_through(name, index, points(model)) for index, (name, model) in enumerate(models.items())]
     return [one for one in found if one.x]
 
 
@@ -138,14 +138,14 @@ def small_multiples(
         small = {"fontsize": 8.5} if across > (1 if is_narrow else 2) else {}
         limit = 36 if not small else 20 if across > 3 else 24
         every, labels = list(grid.flat), {panel.xlabel for panel in panels}
-        for place, (axes, panel) in enumerate(zip(every, panels, strict=False)):
+        for index, (axes, panel) in enumerate(zip(every, panels, strict=False)):
             panel.paint(axes)
             axes.set_title(cut_lines(panel.title, limit), **small)
             if small:
                 axes.tick_params(labelsize=7.5)
-            if len(labels) > 1 or place + across >= len(panels) or (across == 1 and not shared[0]):
+            if len(labels) > 1 or index + across >= len(panels) or (across == 1 and not shared[0]):
                 axes.set_xlabel(panel.xlabel or axes.get_xlabel(), **small)
-            if ylabel and place % across == 0:
+            if ylabel and index % across == 0:
                 axes.set_ylabel(ylabel)
         for axes in every[len(panels) :]:
             axes.set_visible(False)

@@ -15,7 +15,9 @@ def clip_lines(found: ClipComparison) -> Iterator[str]:
     yield sentence(found)
     rows = [
         [name, before, "→", now, *rest]
-        for name, before, now, *rest in (clip_row(one) for one in found.differences if one.change is not None)
+        for name, before, now, *rest in (
+            clip_row(difference) for difference in found.differences if difference.change is not None
+        )
     ]
     yield from (f"  {line}" for line in aligned(rows))
     for words, some in spot_lists(found):
@@ -59,7 +61,7 @@ def side_by_side(images: Sequence[Image], *, height: int = 240) -> bytes:
     """Return frames in one row as a JPEG file."""
     from PIL import Image as Pictures
 
-    shown = [Pictures.fromarray(one) for one in images]
+    shown = [Pictures.fromarray(image) for image in images]
     shown = [one.resize((max(1, round(one.width * height / one.height)), height)) for one in shown]
     row = Pictures.new("RGB", (sum(one.width for one in shown) + 4 * (len(shown) - 1), height), "white")
     left = 0

@@ -92,5 +92,5 @@ def question(name: str, title: str) -> Callable[[Callable[[View], Answer]], Figu
 
 def why_none(view: View, key: str, otherwise: str) -> str:
     """Return why a figure is omitted: the reason in the results, or a generic reason."""
-    reasons = {one.reasons.get(key, "") for one in view.classifiers.values()} - {""}
+    reasons = {classifier.reasons.get(key, "") for classifier in view.classifiers.values()} - {""}
     return printable(sorted(reasons)[0]) if reasons else otherwise

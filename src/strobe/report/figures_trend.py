@@ -25,7 +25,11 @@ def trend(view: View) -> Answer:
 
     Without a fit, the papers' line is drawn.
     """
-    models = {name: one for name, one in view.classifiers.items() if is_known(one.acc_orig, one.acc_pmk)}
+    models = {
+        name: classifier
+        for name, classifier in view.classifiers.items()
+        if is_known(classifier.acc_orig, classifier.acc_pmk)
+    }
     if not models:
         return Missing("no model has both accuracies.")
     data, fitted = view.results.dataset, view.results.trend
@@ -38,7 +42,7 @@ def trend(view: View) -> Answer:
     def paint(figure: Any, is_narrow: bool) -> None:
         axes = figure.subplots()
         every = [value_of(found) for one in models.values() for found in one.headline[:2]]
-        every += [value for one in references for pair in one.points for value in pair]
+        every += [value for reference in references for pair in reference.points for value in pair]
         ends = [
             end
             for one in shown.values()
@@ -62,7 +66,7 @@ def trend(view: View) -> Answer:
             ha="left",
             va="bottom",
         )
-        markers = ["D" if one.same_data else "." for one in references]
+        markers = ["D" if reference.same_data else "." for reference in references]
         for printed, marker in zip(references, markers, strict=True):
             gx, gy = zip(*printed.points, strict=True)
             dots = axes.scatter(
@@ -78,9 +82,9 @@ def trend(view: View) -> Answer:
             name_points(
                 dots,
                 [
-                    f"{one.model}: acc_orig {one.acc_orig:.1f}, acc_pmk {one.acc_pmk:.1f} (published, "
+                    f"{point.model}: acc_orig {point.acc_orig:.1f}, acc_pmk {point.acc_pmk:.1f} (published, "
                     f"{printed.caption})"
-                    for one in printed.table.points
+                    for point in printed.table.points
                 ],
             )
         if theirs is not None:
@@ -115,14 +119,14 @@ def trend(view: View) -> Answer:
                     for model, one in others.items()
                 ],
             )
-        for place, (model, one) in enumerate(shown.items()):
-            (x, y, _), colour = one.headline, colour_of(place)
+        for index, (model, one) in enumerate(shown.items()):
+            (x, y, _), colour = one.headline, colour_of(index)
             axes.errorbar(
                 [x.value],
                 [y.value],
                 xerr=_reach(x),
                 yerr=_reach(y),
-                fmt=marker_of(place),
+                fmt=marker_of(index),
                 color=colour,
                 markersize=7,
                 elinewidth=1,
@@ -176,7 +180,7 @@ def trend(view: View) -> Answer:
 
 def _crowded(models: Models) -> bool:
     """Return whether two points are so close that their names would overlap."""
-    places = [(value_of(one.acc_orig), value_of(one.acc_pmk)) for one in models.values()]
+    places = [(value_of(model.acc_orig), value_of(model.acc_pmk)) for model in models.values()]
     return any(abs(a[0] - b[0]) < 0.25 and abs(a[1] - b[1]) < 0.04 for a, b in combinations(places, 2))
 
 
@@ -198,7 +202,7 @@ def _reach(found: Estimate) -> list[list[float]] | None:
 def _trend_sentence(view: View, models: Models, fit: TrendLine | None) -> str:
     words = view.words
     best, names, tie = extreme(models, lambda name: value_of(models[name].acc_orig), str)
-    drops = {name: value_of(one.drop) for name, one in models.items() if is_known(one.drop)}
+    drops = {name: value_of(model.drop) for name, model in models.items() if is_known(model.drop)}
     accuracy, reach = percent(models[best].acc_orig), "to the worst variant" if view.variants else words.within
     text = f"{names} {'are' if tie else 'is'} the most accurate on the {words.anchors} ({accuracy})"
     if len(models) == 1:

@@ -39,7 +39,7 @@ def changes_of(found: Gate) -> tuple[Change, ...]:
 
 def _about(found: Gate) -> str:
     names = found.baselines or ((found.baseline,) if found.baseline else ())
-    against = f" against {join([printable(one) for one in names])}" if names else ""
+    against = f" against {join([printable(name) for name in names])}" if names else ""
     sizes = sources(found.n_sources, kinds=found.kinds or ())
     if found.k or not found.kinds or found.n_sets != found.n_sources:  # sets of a single image are not called sets
         sizes = f"{counted(found.n_sets, 'set')} of {sizes}{in_subset(found.subset)}, k = {found.k}"
@@ -67,8 +67,8 @@ def gate_lines(found: Gate) -> Iterator[str]:
 
 def verdict_of(found: Gate) -> str:
     """Return the overall verdict with the number of checks that did not pass."""
-    failed = sum(one.passed is False for one in found.checks)
-    open_ = sum(one.passed is None for one in found.checks)
+    failed = sum(check.passed is False for check in found.checks)
+    open_ = sum(check.passed is None for check in found.checks)
     if failed:
         return f"FAILED: {failed} of {len(found.checks)} checks"
     return f"INCONCLUSIVE: {open_} of {len(found.checks)} checks" if open_ else "passed"
@@ -107,8 +107,8 @@ def as_markdown(found: Gate) -> str:
     """Return a table of the rules, and the newly broken and newly held sets. External text is escaped."""
     found = in_short(found)
     cells = [
-        (_mark(one), _title(one), figure_of(one), f"**{one.verdict}**: {safe_markdown(one.sentence)}")
-        for one in found.checks
+        (_mark(check), _title(check), figure_of(check), f"**{check.verdict}**: {safe_markdown(check.sentence)}")
+        for check in found.checks
     ]
     rows = [f"| {' | '.join(row)} |" for row in cells]
     lines = [
@@ -167,7 +167,7 @@ def _named(what: str, names: Sequence[str], n: int) -> list[str]:
 def as_junit(found: Gate) -> str:
     """Return a test suite with a case for every rule. An undecided rule is reported in the output of its case."""
     found = in_short(found)
-    failed = sum(one.passed is not True for one in found.checks)
+    failed = sum(check.passed is not True for check in found.checks)
     suites = ElementTree.Element("testsuites", name="strobe gate", tests=str(len(found.checks)), failures=str(failed))
     suite = ElementTree.SubElement(
         suites, "testsuite", name=_about(found), tests=str(len(found.checks)), failures=str(failed), errors="0"

@@ -79,7 +79,7 @@ def _mean_at(model: ClassificationResult) -> Estimate:
 
 def last_level(view: View) -> str:
     """Return the highest scored level in words, or an empty text if no worst case is computed."""
-    one = next((one for one in view.variants.values() if one.role == "same" and one.levels), None)
+    one = next((variant for variant in view.variants.values() if variant.role == "same" and variant.levels), None)
     k = view.results.dataset.k
     return "" if one is None or not k else level_text(one, one.levels[min(k, len(one.levels)) - 1])
 
@@ -114,7 +114,7 @@ def headline(view: View, task: Task) -> HeadlineTable:
     else:
         varied = "Blue circle: original images. Orange diamond: worst of their variants"
         picture = f"{varied if view.variants else _PICTURES[task]}{', with its interval' if bars else ''}."
-    known = {one.name for one in columns if any(is_known(one.of(model)) for model in models.values())}
+    known = {column.name for column in columns if any(is_known(column.of(model)) for model in models.values())}
     used = [one for i, one in enumerate(columns) if (i < 3 and not one.seldom) or one.name in known]
     bounded = any(one.of(model).low is not None for one in used for model in models.values())
     return HeadlineTable(
@@ -122,7 +122,7 @@ def headline(view: View, task: Task) -> HeadlineTable:
         caption=f"{_size(view)}.",
         columns=used,
         models=models,
-        colours={name: place for place, name in enumerate(view.drawn(models), start=1)},
+        colours={name: index for index, name in enumerate(view.drawn(models), start=1)},
         picture=picture,
         how="Values are in per cent, with 95 % intervals below." if bounded else "Values are in per cent.",
         notes=_notes(models, view),
@@ -149,7 +149,7 @@ def few_videos(view: View) -> str:
 
     Return an empty text if all have enough, or if there are no intervals.
     """
-    known = [figure for one in view.results.models.values() for figure in one.headline if figure.low is not None]
+    known = [figure for model in view.results.models.values() for figure in model.headline if figure.low is not None]
     if not known or view.results.dataset.n_videos >= FEW_VIDEOS:
         return ""
     return view.words.say(f"fewer than {FEW_VIDEOS} videos: intervals of means and differences are too narrow")
@@ -157,20 +157,20 @@ def few_videos(view: View) -> str:
 
 def _notes(models: Mapping[str, ModelResult], view: View) -> list[str]:
     notes = []
-    first = next((one.headline.pmk for one in models.values() if is_known(one.headline.pmk)), None)
+    first = next((model.headline.pmk for model in models.values() if is_known(model.headline.pmk)), None)
     if first and first.low is None:
         notes.append(f"No intervals: {view.words.say(printable(first.reason or 'they are switched off'))}.")
     if few := few_videos(view):
         notes.append(f"{few[0].upper()}{few[1:]}.")
     marks = [
         figure.reason
-        for one in models.values()
-        for figure in one.headline
+        for model in models.values()
+        for figure in model.headline
         if is_known(figure) and figure.low is not None
     ]
     texts = dict.fromkeys([*view.doubts, *view.results.dataset.cautions(), *marks])
     notes += [view.words.say(f"{text[0].upper()}{text[1:]}.") for text in texts if text]
-    plain = {note for one in models.values() for note in one.notes or ()}
+    plain = {note for model in models.values() for note in model.notes or ()}
     for line in note_lines(models):  # a line about one model begins with its name, which is unchanged
         text = f"{line[0].upper()}{line[1:]}" if line in plain else line
         notes.append(view.words.say(text if text.endswith("?") else f"{text}.", names=models))
@@ -208,7 +208,7 @@ def _notes(models: Mapping[str, ModelResult], view: View) -> list[str]:
 
 def published_means(models: Mapping[str, ModelResult]) -> list[str]:
     """Return a line for each model whose mean over corruptions has others than the published ones of ImageNet-C."""
-    tops = {name: top_mean(one) for name, one in models.items() if isinstance(one, ClassificationResult)}
+    tops = {name: top_mean(model) for name, model in models.items() if isinstance(model, ClassificationResult)}
     return [
         f"{printable(name)}: at level {top.level:g}, the mean is {percent(top.published)} over ImageNet-C's published "
         f"corruptions ({top.published.n}) and {percent(top.at)} over all {top.at.n}"
@@ -221,7 +221,9 @@ def out_of_reach(models: Mapping[str, ModelResult]) -> list[str]:
     """Return a line for each detector that cannot find some classes, with these classes and its highest possible
     mAP.
     """
-    tops = [one.ceiling for one in models.values() if isinstance(one, DetectionResult) and one.ceiling is not None]
+    tops = [
+        model.ceiling for model in models.values() if isinstance(model, DetectionResult) and model.ceiling is not None
+    ]
     return list(
         dict.fromkeys(
             f"{printable(top.source)} has no class for {printable(some(top.childless), limit=600)}: "
@@ -256,8 +258,8 @@ def _ceiling(top: Ceiling, view: View) -> str:
 
 def top_mean(model: ClassificationResult) -> MeanScore | None:
     """Return the mean over variants at the highest level, if the variants share a scale."""
-    means = [one for one in model.means or () if is_known(one.at)]
-    return max(means, key=lambda one: one.level) if len({(one.axis, one.unit) for one in means}) == 1 else None
+    means = [mean for mean in model.means or () if is_known(mean.at)]
+    return max(means, key=lambda one: one.level) if len({(mean.axis, mean.unit) for mean in means}) == 1 else None
 
 
 MOST_NAMED_PAIRS, MOST_PAIRS, MOST_NAMES = 6, 30, 10
@@ -278,8 +280,8 @@ def print_headline(results: Results, file: IO[str]) -> None:
     console = Console(file=file, highlight=False)
     for title, columns, rows, notes in headline_lines(results):
         table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
-        for place, column in enumerate(columns):
-            table.add_column(column, justify="left" if place == 0 else "right", overflow="fold")
+        for index, column in enumerate(columns):
+            table.add_column(column, justify="left" if index == 0 else "right", overflow="fold")
         for row in rows:
             table.add_row(*(Text(cell) for cell in row))
         console.print(table)
@@ -289,11 +291,11 @@ def print_headline(results: Results, file: IO[str]) -> None:
 
 def change_lines(changes: Sequence[Change]) -> Iterator[str]:
     """Return which sets changed between models, by name if there are few pairs. tables/sets has the rest."""
-    for one in changes[:MOST_PAIRS]:
-        yield one.sentence()
+    for change in changes[:MOST_PAIRS]:
+        yield change.sentence()
         if len(changes) <= MOST_NAMED_PAIRS:
-            kinds = (one.newly_held, one.held), (one.newly_broken, one.broken)
-            for what, (n, names) in zip(one.words, kinds, strict=True):
+            kinds = (change.newly_held, change.held), (change.newly_broken, change.broken)
+            for what, (n, names) in zip(change.words, kinds, strict=True):
                 shown = [printable(name) for name in names[:MOST_NAMES]]
                 rest = [f"{n - len(shown)} more"] if n > len(shown) else []
                 if n:
@@ -361,7 +363,7 @@ def headline_lines(results: Results) -> list[Lines]:
 
 def _no_intervals(view: View, models: Mapping[str, ModelResult], columns: Sequence[Measure[Any]]) -> str:
     """Return the first recorded reason why no figure of the table has an interval."""
-    figures = (one.of(model) for model in models.values() for one in columns)
+    figures = (column.of(model) for model in models.values() for column in columns)
     reason = next((figure.reason for figure in figures if figure.value is not None and figure.reason), None)
     return f"no intervals ({view.words.say(printable(reason, limit=200))})" if reason else "no intervals"
 

@@ -43,7 +43,7 @@ def history_rows(found: History) -> list[tuple[str, list[list[str]]]]:
         since_previous = f"{_tested(steps[0])} since the previous, {unit}"
         rows = [["", "when", *_figures(steps[0]), since_previous, f"since the first, {unit}"]]
         rows[0].append(f"since the best so far, {unit}")
-        shown = {one.name: _step(one) for one in steps}
+        shown = {step.name: _step(step) for step in steps}
         for one in steps:
             figures = [_text(one, figure) for figure in _figures(one).values()]
             best = _since(one, one.since_best, one.clearly_best)
@@ -68,16 +68,16 @@ def history_lines(found: History) -> list[str]:
 
 
 def _unit_note(found: History) -> str:
-    on_clips = any(one.measure is not None for one in found.steps)
+    on_clips = any(step.measure is not None for step in found.steps)
     return "better and worse are facts about these clips" if on_clips else "% [95 % interval]"
 
 
 def history_notes(found: History) -> list[str]:
     """Return notes on sets that the figures exclude, for all steps or for single steps."""
     unscored = [
-        f"{_step(one)}: {one.unscored} of {counted(found.n_sets, 'set')} unscored"
-        for one in found.steps
-        if one.unscored
+        f"{_step(step)}: {step.unscored} of {counted(found.n_sets, 'set')} unscored"
+        for step in found.steps
+        if step.unscored
     ]
     return [*(found.cautions or ()), *unscored]
 
@@ -109,7 +109,7 @@ def _since(step: HistoryStep, difference: Estimate | None, clearly: str | None) 
 def history_table(found: History) -> Table:
     """Return a row for each step, for CSV and for a DataFrame. Every number has its interval."""
     rows: Table = []
-    unscored = any(one.unscored for one in found.steps)
+    unscored = any(step.unscored for step in found.steps)
     for one in found.steps:
         figures = [spread(name, found) for name, found in _figures(one).items()]
         named = {"since": one.since, "since_first": one.since_first, "since_best": one.since_best}
@@ -137,7 +137,7 @@ def history_table(found: History) -> Table:
 
 def history_drawing(found: History) -> Drawing:
     """Return the figure for files in two versions: wide, and narrow for a phone."""
-    inches = 3.6 * len({one.task for one in found.steps})
+    inches = 3.6 * len({step.task for step in found.steps})
     # Below a narrow figure, every sign needs two lines of the legend.
     signs = sum(len(_marks(list(enumerate(steps)))) for steps in found.lines().values())
     return draw(
@@ -154,13 +154,13 @@ def paint_history(figure: Any, found: History, *, is_narrow: bool = False) -> No
     Diamonds mark significant differences from the first step of the line. Squares mark significant differences from the
     best earlier step.
     """
-    tasks = [task for task in Task if any(one.task is task for one in found.steps)]
+    tasks = [task for task in Task if any(step.task is task for step in found.steps)]
     panels = figure.subplots(len(tasks), squeeze=False)[:, 0]
     for axes, task in zip(panels, tasks, strict=True):
         lines = {line: steps for line, steps in found.lines().items() if steps[0].task is task}
         longest = max(lines.values(), key=len)
-        for place, (line, steps) in enumerate(lines.items()):
-            _line(axes, place, steps, printable(line))
+        for index, (line, steps) in enumerate(lines.items()):
+            _line(axes, index, steps, printable(line))
         every = -(-len(longest) // (MOST_LABELS // (2 if is_narrow else 1)))
         shown = range(0, len(longest), every)
         axes.set_xticks(list(shown), [short(_step(longest[x]), 18) for x in shown])
@@ -181,7 +181,7 @@ def paint_history(figure: Any, found: History, *, is_narrow: bool = False) -> No
 def _line(axes: Any, place: int, steps: Sequence[HistoryStep], line: str) -> None:
     orig, pmk = (f"{line} {name}".strip() for name in (_NAMES[steps[0].task][0], _tested(steps[0])))
     on_clips = steps[0].measure is not None
-    known = [(x, one) for x, one in enumerate(steps) if is_known(one.tested) and (on_clips or is_known(one.orig))]
+    known = [(x, step) for x, step in enumerate(steps) if is_known(step.tested) and (on_clips or is_known(step.orig))]
     if not on_clips:
         anchors = line_through(orig, place, [(x, one.orig) for x, one in known], dashed=marker_of(place))
         put_line(axes, replace(anchors, colour=GREY if place == 0 else MUTED), has_band=False)

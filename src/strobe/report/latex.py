@@ -61,7 +61,7 @@ def letters(names: Sequence[str], different: Collection[frozenset[str]]) -> dict
         parts = [group - {name} for group in groups if pair <= group for name in pair]
         kept = {group for group in groups if not pair <= group}.union(parts)
         groups = [group for group in kept if not any(group < other for other in kept)]
-    order = {name: place for place, name in enumerate(names)}
+    order = {name: index for index, name in enumerate(names)}
     groups.sort(key=lambda group: sorted(order[name] for name in group))
     alphabet = "abcdefghijklmnopqrstuvwxyz"
     signs = [*alphabet, *map("".join, product(alphabet, repeat=2))]
@@ -85,7 +85,7 @@ def latex_tables(results: Results) -> str:
     if (flicker := results.flicker) is not None and flicker.models:
         caption = f"Flicker without labels: {flicker.n_sets} sets from {flicker.n_videos} videos."
         own = flicker.models.values()
-        known = [one for one in flicker_measures() if one.headline]
+        known = [flicker_measure for flicker_measure in flicker_measures() if flicker_measure.headline]
         columns = [one for one in known if not one.seldom or any(one.of(model).value is not None for model in own)]
         tables.append(_table(view, "flicker", caption, columns, flicker.models, "flicker"))
     if not tables:
@@ -173,7 +173,7 @@ def _caption(view: View, caption: str, rows: Collection[Sequence[Estimate]], met
         out.append(escaped(f"k = {data.k}."))
     out.append("Values are in per cent.")
     if methods:
-        named = "; ".join(_METHODS.get(one, escaped(one)) for one in methods)
+        named = "; ".join(_METHODS.get(method, escaped(method)) for method in methods)
         out.append(f"Brackets: 95\\,\\% intervals ({named}).")
     if tested:
         out.append(

@@ -102,9 +102,9 @@ def leaderboard_json(runs: Sequence[LeaderboardRun]) -> dict[str, Any]:
                 **board.about,
                 "task": board.task.value,
                 "entries": [
-                    _entry(board, place)
+                    _entry(board, index)
                     | {key: encode(found) for key, found in zip(_NAMES[board.task], entry[2].headline, strict=True)}
-                    for place, entry in enumerate(board.entries)
+                    for index, entry in enumerate(board.entries)
                 ],
             }
             for board in _boards(runs)
@@ -124,7 +124,7 @@ def leaderboard_page(runs: Sequence[LeaderboardRun]) -> str:
             "board": board,
             "differs": _differs(board, every),
             "measures": _NAMES[board.task],
-            "rows": [(_entry(board, place), entry[2].headline) for place, entry in enumerate(board.entries)],
+            "rows": [(_entry(board, index), entry[2].headline) for index, entry in enumerate(board.entries)],
             "settings": _settings(board),
             "records": _records(board),
         }
@@ -179,8 +179,8 @@ def leaderboard_csv(runs: Sequence[LeaderboardRun]) -> str:
     """Return the boards as one table with a row per model and run."""
     rows: list[dict[str, Cell]] = []
     for board in _boards(runs):
-        for place, entry in enumerate(board.entries):
-            row = {**board.about, "task": board.task.value, **_entry(board, place)}
+        for index, entry in enumerate(board.entries):
+            row = {**board.about, "task": board.task.value, **_entry(board, index)}
             for key, found in zip(_NAMES[board.task], entry[2].headline, strict=True):
                 row |= spread(key, found)
             rows.append(row)

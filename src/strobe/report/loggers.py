@@ -158,8 +158,8 @@ def log_results(wanted: Sequence[str], results: Results, run: Path, progress: Pr
         for key, found in zip(names, model.headline, strict=True):
             bounds = {key: found.value, f"{key}_low": found.low, f"{key}_high": found.high}
             values |= {tag: value for tag, value in bounds.items() if value is not None}
-        place = LogPlace(home=run, name=name, group=run.absolute().name, facts=facts)
-        with opened_logs(wanted, place, progress) as log:
+        log_place = LogPlace(home=run, name=name, group=run.absolute().name, facts=facts)
+        with opened_logs(wanted, log_place, progress) as log:
             curve = model.curve if isinstance(model, ClassificationResult) else ()
             at = {point.k: point.acc.value for point in curve if point.acc.value is not None}
             # One call for each step, because W&B closes a step when the next begins.

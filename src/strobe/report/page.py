@@ -83,7 +83,7 @@ class PageOptions:
     def renamed(self, names: Mapping[str, str]) -> "PageOptions":
         """Return the same options with the models renamed."""
         change = self.change and (names.get(self.change[0], self.change[0]), names.get(self.change[1], self.change[1]))
-        raw_names = {names.get(name, name): one for name, one in self.raw_names.items()}
+        raw_names = {names.get(name, name): raw_name for name, raw_name in self.raw_names.items()}
         return replace(self, show=[names.get(name, name) for name in self.show], change=change, raw_names=raw_names)
 
 
@@ -109,7 +109,9 @@ def write_report(
         chromium()
     results, names = in_short_names(results)
     if names:
-        answers = {names.get(name, name): replace(one, model=names.get(name, name)) for name, one in answers.items()}
+        answers = {
+            names.get(name, name): replace(answer, model=names.get(name, name)) for name, answer in answers.items()
+        }
         options = options.renamed(names)
     view = View(
         results=results,
@@ -151,7 +153,7 @@ def write_report(
     if gallery.unreadable:
         progress.note(f"report: {gallery.unreadable} frames of the gallery could not be read: {gallery.first_problem}")
     content = _context(run, view, dataset, choice, gallery, options)
-    flips = next((one.content["flips"] for one in chapters if one.content.get("flips")), None)
+    flips = next((chapter.content["flips"] for chapter in chapters if chapter.content.get("flips")), None)
     content |= {"figures": figures, "chapters": chapters, "brief": None, "flips": flips}
     path = run / "report.html"
     scripts = [*SCRIPTS, *(name for study in studies() for name in study.scripts)]
@@ -191,7 +193,7 @@ def section_figures(view: View) -> dict[str, list[list[Figure]]]:
     out: dict[str, list[list[Figure]]] = {}
     for study in applying(view):
         for part in study.figures(view):
-            found = [one.figures(view) for one in part.figures]
+            found = [figure.figures(view) for figure in part.figures]
             kept = [one for one in found if part.lists_missing or one[0].drawing is not None]
             out.setdefault(part.section, []).extend(kept)
     return out
@@ -201,7 +203,7 @@ def _remove_stale(folder: Path, drawn: set[str]) -> None:
     """Remove figures of an earlier report of this run that this report did not draw. Other files are kept."""
     for path in folder.glob("*"):
         ours = path.suffix in (".svg", ".png") and any(
-            one.owns(path.stem) for study in studies() for one in study.drawings
+            drawing.owns(path.stem) for study in studies() for drawing in study.drawings
         )
         if ours and path.stem not in drawn:
             path.unlink()

@@ -73,9 +73,9 @@ def paper_figures(results: Results, style: PaperStyle) -> Iterator[PaperFigure]:
 def figures_tex(figures: list[PaperFigure]) -> str:
     """Return a LaTeX file with a figure environment for each figure."""
     return "\n".join(
-        f"\\begin{{figure}}\n  \\centering\n  \\includegraphics{{{one.name}.pdf}}\n"
-        f"  \\caption{{{escaped(one.caption)}}}\n  \\label{{fig:strobe-{one.name}}}\n\\end{{figure}}\n"
-        for one in figures
+        f"\\begin{{figure}}\n  \\centering\n  \\includegraphics{{{figure.name}.pdf}}\n"
+        f"  \\caption{{{escaped(figure.caption)}}}\n  \\label{{fig:strobe-{figure.name}}}\n\\end{{figure}}\n"
+        for figure in figures
     )
 
 

@@ -47,7 +47,9 @@ def lead(view: View) -> tuple[str, str]:
 
 def _doubted(models: Mapping[str, ModelResult]) -> dict[str, str]:
     """Return the warning on each model whose figures are weak evidence on flicker."""
-    known = {name: one.answers for name, one in models.items() if one.answers is not None and one.answers.is_idle}
+    known = {
+        name: model.answers for name, model in models.items() if model.answers is not None and model.answers.is_idle
+    }
     return {name: warning for name, answers in known.items() if (warning := answers.warning)}
 
 
@@ -65,7 +67,7 @@ def _beside_doubted(
 
 
 def _without(view: View, names: Mapping[str, str]) -> dict[str, ModelResult]:
-    return {name: one for name, one in view.results.models.items() if name not in names}
+    return {name: model for name, model in view.results.models.items() if name not in names}
 
 
 def _warning_texts(doubted: Mapping[str, str], view: View) -> str:
@@ -87,7 +89,7 @@ def _no_answers(doubted: Mapping[str, str], than: str, view: View) -> tuple[str,
 
 
 def _scored(models: Mapping[str, M]) -> dict[str, M]:
-    return {name: one for name, one in models.items() if is_known(*one.headline[:2])}
+    return {name: model for name, model in models.items() if is_known(*model.headline[:2])}
 
 
 def _all_wrong(names: list[str], view: View) -> tuple[str, str]:
@@ -372,7 +374,7 @@ def _n_changed(gallery: Gallery) -> int:
 def examples(choice: Choice, gallery: Gallery, *, most: int) -> list[dict[str, object]]:
     """Return the clearest flickers, at most one per set, each with the frames around the first wrong one."""
     out: list[dict[str, object]] = []
-    for place, one in enumerate(choice.sets[: len(gallery.data["sets"])]):
+    for index, one in enumerate(choice.sets[: len(gallery.data["sets"])]):
         view = next((view for view in one.models if view.breaker is not None), None)
         if view is not None and view.breaker is not None and len(out) < most:
             frames = [
@@ -381,7 +383,7 @@ def examples(choice: Choice, gallery: Gallery, *, most: int) -> list[dict[str, o
                     "anchor": i == one.anchor,
                     "offset": gallery.level_of(int(one.rows[i]), one.set_row) or _signed(one.distance[i]),
                     "image": gallery.pictures.get(int(one.rows[i]), ""),
-                    **_boxes(gallery, place, view.model, i),
+                    **_boxes(gallery, index, view.model, i),
                 }
                 for i in _places(one, view.breaker, detection=view.boxes is not None)
                 if view.seen is None or view.seen[i]

@@ -26,7 +26,7 @@ _VARIABLES = {
     GRID: "var(--line)",
     GREY: "var(--grey)",
     PAPER: "var(--paper)",
-    **{colour: f"var(--s{place + 1})" for place, colour in enumerate(SERIES)},
+    **{colour: f"var(--s{index + 1})" for index, colour in enumerate(SERIES)},
 }
 
 LIGHT = {variable[4:-1]: colour for colour, variable in _VARIABLES.items()}

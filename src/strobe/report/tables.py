@@ -62,13 +62,13 @@ def as_row(record: "DataclassInstance", *first: str) -> Row:
 @cache
 def _names(record: "type[DataclassInstance]", first: tuple[str, ...]) -> list[tuple[str, bool]]:
     """Return the names of a record's fields in this order, and whether each is omitted if it is None."""
-    later = {one.name: one.metadata == LEFT_OUT for one in fields(record)}
+    later = {field.name: field.metadata == LEFT_OUT for field in fields(record)}
     return [(name, later[name]) for name in dict.fromkeys([*first, *later])]
 
 
 def each(models: Mapping[str, M], rows: Callable[[M], Iterable[Row]]) -> Table:
     """Return the rows of every model, with the model's name in front."""
-    return [{"model": name, **found} for name, model in models.items() for found in rows(model)]
+    return [{"model": name, **row} for name, model in models.items() for row in rows(model)]
 
 
 def cell(value: Cell) -> Cell:
@@ -155,16 +155,16 @@ def write_sets(run: Path, models: Sequence[ModelSets]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    names = list(dict.fromkeys(name for one in models for name in (*one.facts.columns, "model", *one.columns)))
+    names = list(dict.fromkeys(name for model in models for name in (*model.facts.columns, "model", *model.columns)))
     names = [name for name in names if name != _LAST] + [name for name in names if name == _LAST]
-    if sum(len(one.row) for one in models) <= MOST_CSV:
+    if sum(len(model.row) for model in models) <= MOST_CSV:
         with replacing(run / "tables" / "sets.csv") as path, path.open("w", encoding="utf-8", newline="") as file:
             rows = csv.writer(file, lineterminator="\n")
             rows.writerow(names)
             for one in models:
                 table, empty = _columns(one), [""] * len(one.row)
                 rows.writerows(zip(*(_cells(table[name]) if name in table else empty for name in names), strict=True))
-    parts = [pa.table({name: _arrow(column) for name, column in _columns(one).items()}) for one in models]
+    parts = [pa.table({name: _arrow(column) for name, column in _columns(model).items()}) for model in models]
     whole = pa.concat_tables(parts, promote_options="default").select(names).unify_dictionaries()
     with replacing(run / "tables" / "sets.parquet") as path:
         pq.write_table(whole, path)

@@ -319,7 +319,7 @@ class View:
     @property
     def variants(self) -> Mapping[str, VariantFacts]:
         """The changes made to the images, by name. Empty for data without variants."""
-        return {one.variant: one for one in self.results.variants or ()}
+        return {variant.variant: variant for variant in self.results.variants or ()}
 
     @property
     def sources(self) -> str:
@@ -338,7 +338,7 @@ class View:
     @property
     def n_pictures(self) -> int:
         """Return the largest number of original images that one model has answers for."""
-        every = (one.headline.orig.n for one in self.results.models.values())
+        every = (model.headline.orig.n for model in self.results.models.values())
         return max(every, default=self.results.dataset.n_videos)
 
     @property

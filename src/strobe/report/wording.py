@@ -143,8 +143,8 @@ def aligned(rows: Sequence[Sequence[str]], *, right: Container[int] | None = Non
     ends = range(1, len(widths)) if right is None else right
     return [
         "  ".join(
-            cell.rjust(width) if place in ends else cell.ljust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+            cell.rjust(width) if index in ends else cell.ljust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in rows
     ]

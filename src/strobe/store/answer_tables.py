@@ -416,8 +416,8 @@ def table_of(rows: Rows, answers: Answers) -> pa.Table:
     """Return the answers to these rows as the columns of a shard, together with the row numbers."""
     task = next(task for task, record in ANSWERS.items() if isinstance(answers, record))
     said = {"task": task.value, "model": answers.model, "kind": getattr(answers, "kind", "")}
-    held = SHARDS[task].columns(answers, np.arange(len(rows)))
-    return pa.table({"row": pa.array(rows, pa.int64()), **held}).replace_schema_metadata(said)
+    columns = SHARDS[task].columns(answers, np.arange(len(rows)))
+    return pa.table({"row": pa.array(rows, pa.int64()), **columns}).replace_schema_metadata(said)
 
 
 def answers_of(table: pa.Table, *, n_classes: int) -> tuple[Rows, Answers]:

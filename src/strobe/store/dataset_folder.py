@@ -145,8 +145,8 @@ def _places(path: Path, column: str, known: pa.Array) -> NDArray[np.int32]:
 
 def _numbers(path: Path, schema: TableSchema, name: str) -> Column:
     """Return one column, as `read_table` does."""
-    one = TableSchema(pa.schema([schema.arrow.field(name)]), schema.nulls)
-    return read_table(path, one)[name]
+    table_schema = TableSchema(pa.schema([schema.arrow.field(name)]), schema.nulls)
+    return read_table(path, table_schema)[name]
 
 
 def _sets(path: Path, schema: TableSchema, places: _FrameIds) -> Sets:

@@ -86,7 +86,7 @@ def _recorded(path: Path, data: Mapping[str, Any]) -> tuple[str, str] | None:
         digests = {key: checked.get(key) for key in ("digest", "frames_digest")}
         # Earlier versions of strobe left the two digests themselves out.
         known = digest_of_json({**rest, "checked": digests}), digest_of_json(rest)
-        if all(isinstance(one, str) for one in digests.values()) and checked.get("of") in known:
+        if all(isinstance(digest, str) for digest in digests.values()) and checked.get("of") in known:
             return cast("tuple[str, str]", tuple(digests.values()))
     raise InvalidFile(
         path,

@@ -430,8 +430,8 @@ class Run:
     ) -> list[StoredModel]:
         """Return the models of the run: the requested models first, in their order, then the others."""
         asked = self.asked()
-        found = self.models(dataset, allow_missing=allow_missing, k=k)
-        return sorted(found, key=lambda one: asked.index(one.name) if one.name in asked else len(asked))
+        models = self.models(dataset, allow_missing=allow_missing, k=k)
+        return sorted(models, key=lambda one: asked.index(one.name) if one.name in asked else len(asked))
 
     # -- the results ---------------------------------------------------------------------------------------------
 

@@ -164,7 +164,7 @@ def _texts(chunk: pa.Array, null: Any) -> Column:
 def _to_numpy(path: Path, declared: pa.Field, column: pa.ChunkedArray, nulls: dict[str, Any]) -> Column:
     if column.null_count:
         if declared.name not in nulls:
-            row = next(place for place, value in enumerate(column.to_pylist()) if value is None)
+            row = next(index for index, value in enumerate(column.to_pylist()) if value is None)
             raise InvalidFile(path, f"the column {declared.name} is null", where=f"row {row}")
         if pa.types.is_boolean(declared.type):
             return np.array([nulls[declared.name] if value is None else int(value) for value in column.to_pylist()])
@@ -262,7 +262,7 @@ def columns_of(dataset: Dataset) -> dict[str, Table]:
             {
                 "frame_id": lambda rows: ids(boxes.frame[rows]),
                 "label": lambda rows: label_ids[boxes.label[rows]],
-                **{name: _plain(boxes.xyxy[:, place]) for place, name in enumerate(("x0", "y0", "x1", "y1"))},
+                **{name: _plain(boxes.xyxy[:, index]) for index, name in enumerate(("x0", "y0", "x1", "y1"))},
                 "track": _nullable(boxes.track, -1),
                 "crowd": _plain(boxes.crowd),
             },

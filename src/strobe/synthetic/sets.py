@@ -179,13 +179,13 @@ def _name(clip: Clip, place: int) -> str:
 
 def _store(clip: Clip, folder: Path, name: str, *, masks: bool) -> None:
     tracks = np.arange(1, len(clip.labels) + 1, dtype=np.uint8)
-    for place, pixels in enumerate(clip.frames):
-        write_bytes(folder / f"media/{name}/{place:06d}.png", png_bytes(pixels))
+    for index, pixels in enumerate(clip.frames):
+        write_bytes(folder / f"media/{name}/{index:06d}.png", png_bytes(pixels))
         if masks:
             # Visible masks do not overlap, so one image contains all of them: a pixel is the track + 1, or 0 without an
             # object.
-            numbered = (clip.masks_visible[place] * tracks[:, None, None]).max(axis=0).astype(np.uint8)
-            write_bytes(folder / f"masks/{name}/{place:06d}.png", png_bytes(numbered))
+            numbered = (clip.masks_visible[index] * tracks[:, None, None]).max(axis=0).astype(np.uint8)
+            write_bytes(folder / f"masks/{name}/{index:06d}.png", png_bytes(numbered))
 
 
 class _DatasetTables:

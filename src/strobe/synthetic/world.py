@@ -217,16 +217,16 @@ class World:
         shape = (len(frames), len(objects), self.options.size, self.options.size)
         full, visible = np.zeros(shape, dtype=bool), np.zeros(shape, dtype=bool)
         in_view = np.zeros(shape[:2])
-        for place, moment in enumerate(moments):
+        for index, moment in enumerate(moments):
             hidden = np.zeros(shape[2:], dtype=bool)
             for actor in before:
                 hidden |= scene.at(actor, moment).mask(size_wh, moment)
             for track, actor in enumerate(objects):
                 seen = scene.at(actor, moment)
-                full[place, track] = seen.mask(size_wh, moment)
-                visible[place, track] = full[place, track] & ~hidden
-                in_view[place, track] = min(1.0, full[place, track].sum() / max(seen.visible_area(moment), 1.0))
-                hidden |= full[place, track]
+                full[index, track] = seen.mask(size_wh, moment)
+                visible[index, track] = full[index, track] & ~hidden
+                in_view[index, track] = min(1.0, full[index, track].sum() / max(seen.visible_area(moment), 1.0))
+                hidden |= full[index, track]
         inside = full.sum(axis=(2, 3))
         share = visible.sum(axis=(2, 3)) / np.maximum(inside, 1)
         return Clip(
@@ -315,12 +315,12 @@ def _seen_by_sensor(
     slope = 1 + 0.35 * options.lighting * (np.cos(heading) * columns + np.sin(heading) * rows)
     base = (slope[:, :, None] * tint * (1 + options.lighting * (level - 1))).astype(np.float32)
     out = np.empty_like(frames)
-    for place, (moment, frame) in enumerate(zip(moments, frames, strict=True)):
+    for index, (moment, frame) in enumerate(zip(moments, frames, strict=True)):
         gain = 1 + options.lighting * swing * np.sin(speed * moment + phase)
         lit = frame * (base * np.float32(gain))
         if options.noise:
             lit += np.float32(options.noise) * noise_rng.standard_normal(lit.shape, dtype=np.float32)
-        out[place] = np.clip(lit + 0.5, 0, 255)
+        out[index] = np.clip(lit + 0.5, 0, 255)
     return out
 
 

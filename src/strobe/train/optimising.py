@@ -47,7 +47,7 @@ class Optimisation:
         if self.processes.count > 1:
             shared_norms(self.module)
         self._length = schedule
-        self._parameters = [one for one in self.module.parameters() if one.requires_grad]
+        self._parameters = [parameter for parameter in self.module.parameters() if parameter.requires_grad]
         if not self._parameters:
             raise StrobeError(_NO_PARAMETER)
         self.optimiser = self.make_optimiser()
@@ -82,7 +82,7 @@ class Optimisation:
             self.module.train()
         total = self.backward(number)
         # A parameter without gradient flow has no gradient in any process.
-        gradients = [one.grad for one in self._parameters if one.grad is not None]
+        gradients = [parameter.grad for parameter in self._parameters if parameter.grad is not None]
         if not gradients:
             raise StrobeError(_NO_PARAMETER)
         self.processes.add_up([*gradients, total, *self._largest[-1:]])
@@ -113,8 +113,8 @@ class Optimisation:
     def make_optimiser(self) -> Any:
         """Return the optimiser. Norms and biases are not decayed."""
         recipe, fused = self.recipe, self.device.startswith("cuda")
-        decayed = [one for one in self._parameters if one.ndim > 1]
-        others = [one for one in self._parameters if one.ndim <= 1]
+        decayed = [parameter for parameter in self._parameters if parameter.ndim > 1]
+        others = [parameter for parameter in self._parameters if parameter.ndim <= 1]
         groups: list[dict[str, Any]] = [{"params": decayed}, {"params": others, "weight_decay": 0.0}]
         groups = [group for group in groups if group["params"]]
         rate, decay = recipe.learning_rate, recipe.weight_decay

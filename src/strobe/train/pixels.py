@@ -179,8 +179,8 @@ class Pixels:
         if crops is None:
             return self._table[rows]
         out = np.empty((len(crops), *self.side_hw, 3), dtype=np.uint8)
-        for place, (row, (down, right, mirrored)) in enumerate(zip(rows, crops[:, :SEED].tolist(), strict=True)):
-            out[place] = window(self._table[row], down, right, mirrored=bool(mirrored))
+        for index, (row, (down, right, mirrored)) in enumerate(zip(rows, crops[:, :SEED].tolist(), strict=True)):
+            out[index] = window(self._table[row], down, right, mirrored=bool(mirrored))
         return out
 
 

@@ -38,9 +38,9 @@ class Split:
             side |= {int(place): "held-out" for place in self.held_out}
         videos, sets = dataset.videos, dataset.sets
         rows = (
-            [videos.video_id[video], videos.name[video], sets.set_id[place], side[place]]
-            for place, video in enumerate(dataset.video_of_set.tolist())
-            if place in side
+            [videos.video_id[video], videos.name[video], sets.set_id[index], side[index]]
+            for index, video in enumerate(dataset.video_of_set.tolist())
+            if index in side
         )
         return csv_text(["source", "name", "set", "side"], rows)
 

@@ -205,7 +205,7 @@ def attack(
     if options.method == "apgd" and options.targets:
         targets = likeliest_wrong(scores, pixels, right, options.targets)
     while True:
-        asked = [(place, item.next(len(grid), minimal=options.minimal)) for place, item in enumerate(items)]
+        asked = [(index, item.next(len(grid), minimal=options.minimal)) for index, item in enumerate(items)]
         live = {place: level for place, level in asked if level is not None}
         if not live:
             return [item.finding(grid) for item in items]

@@ -175,11 +175,11 @@ class _Truth:
         if boxes is None:
             return
         low, high = np.searchsorted(self._at, [frame, frame + 1])
-        for place in self._boxes[low:high].tolist():
+        for box in self._boxes[low:high].tolist():
             grown.box(
                 frame=row,
-                label=int(boxes.label[place]),
-                xyxy=boxes.xyxy[place].tolist(),
-                track=int(boxes.track[place]),
-                crowd=bool(boxes.crowd[place]),
+                label=int(boxes.label[box]),
+                xyxy=boxes.xyxy[box].tolist(),
+                track=int(boxes.track[box]),
+                crowd=bool(boxes.crowd[box]),
             )

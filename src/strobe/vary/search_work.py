@@ -104,10 +104,10 @@ class SearchWork:
 
     def _sound(self, said: Mapping[str, str], picture: Stored) -> Stored:
         """Return an image as stored, if it is unchanged."""
-        found = Stored(media=said["media"], sha256=said["sha256"], size_wh=picture.size_wh)
-        if sha256_of_file(inside(self._folder, found.media)) != found.sha256:
-            raise StrobeError(f"{printable(found.media)} was changed after the search")
-        return found
+        stored = Stored(media=said["media"], sha256=said["sha256"], size_wh=picture.size_wh)
+        if sha256_of_file(inside(self._folder, stored.media)) != stored.sha256:
+            raise StrobeError(f"{printable(stored.media)} was changed after the search")
+        return stored
 
     def keep(
         self, one: SearchPlan, names: Sequence[str], pictures: Sequence[Stored], findings: Sequence[Finding]
@@ -133,8 +133,8 @@ class SearchWork:
             change="" if finding.change is None else f"{_CHANGES}/{Path(parent).name}/{head}.npy",
             beside={
                 kind: [
-                    (far, self._store(f"{parent}/{head}-{kind}{place}.png", image))
-                    for place, (far, image) in enumerate(some)
+                    (far, self._store(f"{parent}/{head}-{kind}{index}.png", image))
+                    for index, (far, image) in enumerate(some)
                 ]
                 for kind, some in finding.beside.items()
             },

@@ -63,16 +63,16 @@ class Judged:
 
     def lines(self) -> list[str]:
         """The verdict as text."""
-        out = [line for one in self.clips for line in clip_lines(one)]
-        out += [printable(one.sentence, limit=2000) for one in self.comparisons]
+        out = [line for clip in self.clips for line in clip_lines(clip)]
+        out += [printable(comparison.sentence, limit=2000) for comparison in self.comparisons]
         out += [*self.cautions, f"baseline: {printable(self.against)}{f' ({self.age})' if self.age else ''}"]
         return out
 
     def markdown(self, pictures: Sequence[str] = ()) -> str:
         """The verdict for a pull request, with lines that show pictures after the first table."""
         head = {0: "not worse ✅", 1: "worse ❌", 3: "inconclusive ⚠️"}[self.exit_code]
-        parts = [f"### strobe: {head}", *(clip_markdown(one) for one in self.clips), *pictures]
-        parts += [f"- {safe_markdown(one.sentence)}" for one in self.comparisons]
+        parts = [f"### strobe: {head}", *(clip_markdown(clip) for clip in self.clips), *pictures]
+        parts += [f"- {safe_markdown(comparison.sentence)}" for comparison in self.comparisons]
         age = f" ({self.age})" if self.age else ""
         last = (*self.cautions, f"Baseline: {printable(self.against)}{age}.")
         return "\n\n".join([part.rstrip("\n") for part in parts] + [safe_markdown(line) for line in last]) + "\n"
@@ -93,7 +93,7 @@ def settings_of(sources: Sequence[Path]) -> TestSettings | None:
     if unknown := sorted(set(data) - known):
         raise InvalidFile(path, f"unknown key {printable(unknown[0])}; known: {', '.join(sorted(known))}")
     models, against, scope = data.get("models", []), data.get("against"), data.get("for", "these-clips")
-    if not isinstance(models, list) or not all(isinstance(one, str) for one in models):
+    if not isinstance(models, list) or not all(isinstance(model, str) for model in models):
         raise InvalidFile(path, "expected a list of model names", where="models")
     if against is not None and not isinstance(against, str):
         raise InvalidFile(path, "expected a run, a baseline file or a model", where="against")
@@ -139,10 +139,12 @@ def judge(
         if scope == "this-recording":
             raise StrobeError("<<for=this-recording>> is for videos without labels; use these-clips or other-videos")
         names = (
-            [against] if isinstance(against, str) else [one.name for one in _same_frames(against, run).models(dataset)]
+            [against]
+            if isinstance(against, str)
+            else [model.name for model in _same_frames(against, run).models(dataset)]
         )
         return _by_accuracy(run, against, models, names, scope=scope, options=options, progress=progress)
-    own = {one.name: one for one in Run(run).models(dataset, k=options.k)}
+    own = {model.name: model for model in Run(run).models(dataset, k=options.k)}
     new = [one for name in models if name in own and (one := entrant_of(clips, own[name], name=name)) is not None]
     if not new:
         raise StrobeError(f"{printable(run)} has no classifier to judge without labels; use strobe compare")
@@ -155,7 +157,7 @@ def judge(
     elif against.is_dir():
         older = _same_frames(against, run)
         their = overall(Opened.of_run(older).dataset)
-        held = {one.name: one for one in older.models(their, k=options.k)}
+        held = {model.name: model for model in older.models(their, k=options.k)}
         age = str(older.about().get("at", ""))[:10] or None
         for one in new:
             name = _older(one.columns.name, [*held], against)
@@ -220,7 +222,7 @@ def _by_accuracy(
         ).comparisons
         first = pairs[0].a if pairs else ""  # the models follow the order of the request, then that of the runs
         last = pairs[-1].b if pairs else ""
-        found += [one for one in pairs if (one.a, one.b) == (first, last)]
+        found += [pair for pair in pairs if (pair.a, pair.b) == (first, last)]
     whole = [one.difference for one in found if one.metric in ("acc_pmk", "map_pmk")]  # a is the old model
     if scope == "these-clips":
         losses = [one.value for one in whole]
@@ -254,7 +256,7 @@ def write_verdict(judged: Judged, run: Path) -> Path:
 
 def _new_changes(judged: Judged, run: Path) -> Iterator[tuple[str, bytes]]:
     """Return the frames before and after the first changes that only the new models make, with their captions."""
-    spots = [spot for one in judged.clips for spot in one.unsteady][:MOST_PICTURES]
+    spots = [spot for clip in judged.clips for spot in clip.unsteady][:MOST_PICTURES]
     if not spots:
         return
     dataset = Opened.of_run(Run(run)).dataset

@@ -201,7 +201,7 @@ def _annotations(
 
 def _in_pixels(rows: Sequence[BoxRow], source: Path) -> None:
     """Raise an error for boxes that are shares of the image, before any video is decoded."""
-    videos = {name: place for place, name in enumerate(dict.fromkeys(row.video for row in rows))}
+    videos = {name: index for index, name in enumerate(dict.fromkeys(row.video for row in rows))}
     with in_file(source):
         refuse_shares(
             np.array([row.xyxy for row in rows], dtype=np.float64).reshape(-1, 4),

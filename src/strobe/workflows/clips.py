@@ -162,7 +162,7 @@ def entrant_of(clips: Clips, model: StoredModel, *, name: str) -> Entrant | None
     answers = model.load()
     if not isinstance(answers, ClassAnswers):
         return None
-    again = [_figures(clips, one) for one in model.repeats()]
+    again = [_figures(clips, repeat) for repeat in model.repeats()]
     names = clips.dataset.info.label_space.names
     return answers_entrant(clips, answers, name=name, names=names, origin=origin_of(model, name=name), again=again)
 
@@ -172,7 +172,7 @@ def _detector(clips: Clips, model: StoredModel, *, name: str) -> Entrant | None:
     along = followed(overall(clips.dataset), answers) if isinstance(answers, BoxAnswers) else None
     if along is None or isinstance(along, Missing):
         return None
-    found = {one.name: column_of(one, along) for one in measures_of("boxes")}
+    found = {measure.name: column_of(measure, along) for measure in measures_of("boxes")}
     own = {name: column for name, column in found.items() if not isinstance(column, Missing)}
     columns = {name: without_each(column) if isinstance(column, Column) else column for name, column in own.items()}
     return Entrant(ModelColumns(name=name, columns=columns), None, origin_of(model, name=name), own)
@@ -222,7 +222,7 @@ def _figures(clips: Clips, answers: Answers) -> dict[str, float]:
     if not isinstance(answers, ClassAnswers):
         return {}
     video = VideoAnswers(clips.shared, answers)
-    found = {one.name: column_of(one, video) for one in clips.measures}
+    found = {measure.name: column_of(measure, video) for measure in clips.measures}
     return {
         name: column.value
         for name, column in found.items()

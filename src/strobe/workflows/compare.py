@@ -123,7 +123,9 @@ def compare_runs(
     return Compared(
         forms=tuple(_changed(dataset, options, *pair) for pair in pairs[:MOST_FORMS]),
         comparisons=tuple(replace(one, cautions=read(one.a, one.b, cautions=one.cautions)) for one in said),
-        clips=tuple(replace(one, cautions=read(one.old, one.new, cautions=one.cautions)) for one in on_clips),
+        clips=tuple(
+            replace(on_clip, cautions=read(on_clip.old, on_clip.new, cautions=on_clip.cautions)) for on_clip in on_clips
+        ),
     )
 
 
@@ -170,19 +172,21 @@ def in_words(
     subject = Subject(
         kinds=kinds_of(dataset), k=dataset.info.k if k is None else k, varied=dataset.variants is not None
     )
-    needs_labels = any(not one.metric.startswith("map_") for one in comparisons)
-    cohort, names = Cohort.of(dataset, needs_labels=needs_labels), [one.model for one in detectors]
+    needs_labels = any(not comparison.metric.startswith("map_") for comparison in comparisons)
+    cohort, names = Cohort.of(dataset, needs_labels=needs_labels), [detector.model for detector in detectors]
     cautions = cohort.cautions()
     doubts = {
-        one.model: [subject.say(line, names=names) for line in doubt_lines({one.model: one})] for one in detectors
+        detector.model: [subject.say(line, names=names) for line in doubt_lines({detector.model: detector})]
+        for detector in detectors
     }
     return tuple(
         replace(
-            one,
-            sentence=subject.say(one.sentence, names=(one.a, one.b)),
-            cautions=tuple(dict.fromkeys((*cautions, *doubts.get(one.a, ()), *doubts.get(one.b, ())))) or None,
+            comparison,
+            sentence=subject.say(comparison.sentence, names=(comparison.a, comparison.b)),
+            cautions=tuple(dict.fromkeys((*cautions, *doubts.get(comparison.a, ()), *doubts.get(comparison.b, ()))))
+            or None,
         )
-        for one in comparisons
+        for comparison in comparisons
     )
 
 

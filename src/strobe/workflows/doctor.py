@@ -95,7 +95,7 @@ def _plugins() -> list[dict[str, str]]:
     """Return the members that installed packages add to strobe's registries, and a line for each unusable member."""
     members: list[dict[str, str]] = []
     for registry in REGISTRIES.own_members().values():
-        rows = [(name, one.package, "") for name, one in registry.plugins.items()]
+        rows = [(name, plugin.package, "") for name, plugin in registry.plugins.items()]
         known = {member["problem"] for member in members}
         rows += [("", "", line) for line in registry.problems() if line not in known]
         members += [

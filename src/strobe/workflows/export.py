@@ -58,7 +58,7 @@ def export(
     if media != "none" and chosen.no_media:
         raise InvalidValue(chosen.no_media)
     if pseudonymous and not chosen.people:
-        having = ", ".join(name for name, one in EXPORT_FORMATS.own_members().items() if one.people)
+        having = ", ".join(name for name, own_member in EXPORT_FORMATS.own_members().items() if own_member.people)
         raise InvalidValue(
             f"<<pseudonyms>> only works with {having}: {form} does not write people's answers as a table"
         )
@@ -82,11 +82,11 @@ def export(
 def _under_pseudonyms(dataset: Dataset) -> Dataset:
     """Return the dataset with pseudonyms for annotators and without their free notes, which may contain names."""
     tables = {table: getattr(dataset, table) for table in PEOPLE}
-    known = pseudonyms({one.annotator for answers in tables.values() for one in answers}, server_secret())
+    known = pseudonyms({answer.annotator for answers in tables.values() for answer in answers}, server_secret())
     hidden: dict[str, Any] = {
         table: tuple(
-            replace(one, annotator=known[one.annotator], **({"note": ""} if hasattr(one, "note") else {}))
-            for one in answers
+            replace(answer, annotator=known[answer.annotator], **({"note": ""} if hasattr(answer, "note") else {}))
+            for answer in answers
         )
         for table, answers in tables.items()
     }
@@ -154,8 +154,8 @@ def export_figures(
         for one in paper_figures(Run(run).results(), style or PaperStyle()):
             figures.append(one)
             advance(1)
-    files: dict[str, str | bytes] = {f"{one.name}.pdf": one.pdf for one in figures}
-    files |= {f"{one.name}.svg": one.svg for one in figures}
+    files: dict[str, str | bytes] = {f"{figure.name}.pdf": figure.pdf for figure in figures}
+    files |= {f"{figure.name}.svg": figure.svg for figure in figures}
     return _small_files(target, files | {"figures.tex": figures_tex(figures)})
 
 
@@ -204,7 +204,7 @@ def export_leaderboard(runs: Sequence[Path], target: Path) -> tuple[Path, ...]:
     for run, name in zip(runs, short_names([str(run.resolve()) for run in runs]), strict=True):
         about = Run(run).about()
         facts = {model: one for model, one in about.get("models", {}).items() if isinstance(one, dict)}
-        weights = {model: digest for model, one in facts.items() if isinstance(digest := one.get("weights"), str)}
+        weights = {model: digest for model, fact in facts.items() if isinstance(digest := fact.get("weights"), str)}
         at = about.get("at")
         made = at if isinstance(at, str) else ""
         rows.append(LeaderboardRun(run=name, results=Run(run).results(), weights=weights, at=made))

@@ -53,8 +53,8 @@ def frame_folders(sources: Sequence[Path]) -> FrameFolders:
         root=root,
         frames={
             folder.relative_to(root).as_posix(): {
-                place: path.relative_to(root).as_posix()
-                for place, path in enumerate(indexed(sorted(set(images[folder]))).values())
+                index: path.relative_to(root).as_posix()
+                for index, path in enumerate(indexed(sorted(set(images[folder]))).values())
             }
             for folder in used
         },

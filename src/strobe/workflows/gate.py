@@ -137,7 +137,7 @@ def gate(new: Path, request: GateOptions, progress: Progress) -> Gate:
     lacking = [part.missing.n for part in parts] + [one.missing.n for part in parts for one in part.opponents]
     shown, kinds, part = shown_models(entrants.known), kinds_of(given), entrants.opened.subset
     subject = Subject(kinds=kinds)
-    checks = tuple(replace(one, sentence=subject.say(one.sentence)) for one in checks)
+    checks = tuple(replace(check, sentence=subject.say(check.sentence)) for check in checks)
     return Gate(
         passed=outcome(checks),
         model=model.name,
@@ -170,16 +170,16 @@ def _parts(entrants: _Entrants, request: GateOptions, progress: Progress) -> lis
     """Return the rules on accuracies, without labels, and on noise, each with its data; empty parts are left out."""
     given = entrants.opened.dataset
     dataset = overall(given)
-    names, of_noise = {one.name for one in measures_of("unlabelled")}, {one.name for one in NOISE}
+    names, of_noise = {measure.name for measure in measures_of("unlabelled")}, {one.name for one in NOISE}
     of_clips = names
     if dataset.labelled.any() or no_flicker(given) is not None:
         # these are measured on the sets with a label
         of_clips = names - {one.name for one in CLASSIFICATION} - {one.name for one in DETECTION}
-    of_pair = {one.name for one in measures_of("forms")}
+    of_pair = {measure.name for measure in measures_of("forms")}
     noise = tuple(limit for limit in request.limits if limit.measure in of_noise)
     changes = tuple(limit for limit in request.limits if limit.measure in of_pair)
     if entrants.model.task is not Task.CLASSIFICATION:
-        of_clips = {one.name for one in measures_of("boxes")}
+        of_clips = {measure.name for measure in measures_of("boxes")}
         if not has_boxes(dataset):  # nothing else can be measured, and the message names what can
             of_clips |= {limit.measure for limit in request.limits} - of_noise - of_pair
     flicker = tuple(limit for limit in request.limits if limit.measure in of_clips)
@@ -214,7 +214,7 @@ def _accuracies(
     scores = scores_of(dataset, entrants.all, options, progress)
     judged, cohort = _judged(dataset, model), Cohort.of(given, needs_labels=model.task is Task.CLASSIFICATION)
     contrasts, missing_varied = _contrasts(given, model, request)
-    columns = {name: columns_of(one) for name, one in scores.items()}
+    columns = {name: columns_of(score) for name, score in scores.items()}
     new = scores[model.name]
     return _JudgedSets(
         limits=limits,
@@ -278,10 +278,10 @@ def _flicker(
     held: dict[str, Entrant] = {}
     with progress.task("scoring", len(entrants.all)) as advance:
         for label, stored in entrants.all.items():
-            found = entrant_of(clips, stored, name=label)
-            if found is None:
+            entrant = entrant_of(clips, stored, name=label)
+            if entrant is None:
                 raise StrobeError(f"{printable(label)}: nothing can be measured without labels, so {name} is unknown")
-            held[label] = found
+            held[label] = entrant
             advance(1)
     new, wanted = held[model.name], {limit.measure for limit in limits}
     scored = new.scored_with(new)
@@ -371,8 +371,8 @@ def _changes(entrants: _Entrants, request: GateOptions, limits: tuple[Limit, ...
 
 def _reference(models: Sequence[StoredModel], name: str | None) -> tuple[str, ...]:
     """Return the form with which a model of a run is compared, if it is one of several forms of one model."""
-    families = form_families({one.name: one.facts for one in models})
-    return tuple(one.reference for one in families if name in one.names and name != one.reference)
+    families = form_families({model.name: model.facts for model in models})
+    return tuple(family.reference for family in families if name in family.names and name != family.reference)
 
 
 def _entrants(new: Path, request: GateOptions) -> _Entrants:
@@ -389,7 +389,7 @@ def _entrants(new: Path, request: GateOptions) -> _Entrants:
     if (
         not request.against
         and not request.baselines
-        and any(limit.measure in {one.name for one in measures_of("forms")} for limit in request.limits)
+        and any(limit.measure in {measure.name for measure in measures_of("forms")} for limit in request.limits)
     ):
         request = replace(request, baselines=_reference(held[0], model.name))
     folders = short_names([str(run.resolve()) for run in runs])
@@ -431,7 +431,7 @@ def plan_gate(
     if new is None:
         assumed = None if churn is None else PairSpread(churn=churn, size=1.0)
         plans = [plan_loss(limit, assumed) for limit in request.limits]
-        return tuple(replace(one, measured_on=None) for one in plans)
+        return tuple(replace(plan, measured_on=None) for plan in plans)
     if churn is not None:
         raise StrobeError(
             "<<churn>> is for a plan without a run, because a run and its baseline determine the churn; remove "

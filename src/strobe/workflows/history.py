@@ -143,7 +143,7 @@ def _clip_scores(
 
     It is the first measure that leads and is not at its end for every step.
     """
-    models = {name: one.columns for name, one in entrants.items()}
+    models = {name: entrant.columns for name, entrant in entrants.items()}
     order = sorted(
         {one for model in entrants.values() for one in model.measures if one.lead}, key=lambda one: -one.lead
     )

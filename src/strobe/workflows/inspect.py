@@ -32,20 +32,20 @@ def inspect(path: Path) -> dict[str, Any]:
         status = dataset.sets.status
         facts["variants"] = [
             {
-                "variant": one.variant,
-                "axis": one.axis,
-                "unit": one.unit,
-                "levels": list(one.levels),
-                "role": one.role,
-                "estimated": one.estimated,
-                "target": one.target.name if one.target else None,
+                "variant": variant.variant,
+                "axis": variant.axis,
+                "unit": variant.unit,
+                "levels": list(variant.levels),
+                "role": variant.role,
+                "estimated": variant.estimated,
+                "target": variant.target.name if variant.target else None,
                 "sets": dict(Counter(status[dataset.sets.variant == row].tolist())),
             }
-            for row, one in enumerate(dataset.variants)
+            for row, variant in enumerate(dataset.variants)
         ]
     for table in PEOPLE:
         if table != "verdicts" and (answers := getattr(dataset, table)):
-            facts[table] = {"answers": len(answers), "people": len({one.annotator for one in answers})}
+            facts[table] = {"answers": len(answers), "people": len({answer.annotator for answer in answers})}
     return facts
 
 
@@ -88,8 +88,8 @@ def lines(facts: dict[str, Any]) -> Iterator[str]:
         yield f"  every image is its own set, classes of {facts['label_space']}"
     else:
         yield from _set_lines(facts)
-    for one in variants:
-        yield _variant_line(one)
+    for variant in variants:
+        yield _variant_line(variant)
     media = facts["media"]
     parts = [
         f"{media[key]:,} {text}"

@@ -25,7 +25,9 @@ def listing(pattern: str) -> list[str]:
         return around
     if not any(sign in pattern for sign in "*?["):
         parse(pattern)  # raises an error for an unknown provider
-    able = ", ".join(["bundled", *(scheme for scheme, one in PROVIDERS.own_members().items() if one.names)])
+    able = ", ".join(
+        ["bundled", *(scheme for scheme, own_member in PROVIDERS.own_members().items() if own_member.names)]
+    )
     raise UnknownName("model", pattern, everything, hint=f"these providers can list their models: {able}")
 
 

@@ -83,7 +83,7 @@ def _write(
     view = View(results=results, show=show)
     others = [name for study in applying(view) for name in study.answers_of(view) if name in stored]
     answers = {name: stored[name].load() for name in dict.fromkeys([*gallery_models(view, stored), *others])}
-    raw = {name: names for name, one in answers.items() if (names := _own_classes(stored[name], one)) is not None}
+    raw = {name: names for name, answer in answers.items() if (names := _own_classes(stored[name], answer)) is not None}
     options = replace(request.options, raw_names={**raw, **request.options.raw_names}, show=show, change=change)
     source = _source(opened.dataset, progress)
     page = write_report(run, results, dataset, answers, source, options, progress, all_sets=opened.dataset)
@@ -121,7 +121,7 @@ def _change(
             raise StrobeError("<<before>> and <<after>>: a classifier and a detector cannot be compared")
         return requested
     names = sorted(results.models, key=lambda name: [*order, name].index(name))
-    if len(names) != 2 or len({one.task for one in results.models.values()}) > 1:
+    if len(names) != 2 or len({model.task for model in results.models.values()}) > 1:
         return None
     return names[0], names[1]
 

@@ -141,7 +141,7 @@ def check_model(dataset: Dataset, name: str, task: Task) -> None:
 
 def _check_searches(options: ScoreOptions, dataset: Dataset) -> None:
     """Check --baseline and --judge, which only apply to searches against models."""
-    targets = [one.target.name for one in dataset.variants or () if one.target is not None]
+    targets = [variant.target.name for variant in dataset.variants or () if variant.target is not None]
     for flag, given in (("<<baseline>>", options.baseline), ("<<judge>>", options.judges)):
         if given and not targets:
             raise StrobeError(
@@ -186,7 +186,7 @@ def score_dataset(
     with place.stage() as stage:
         files = requested_models(specs) if specs else []
         bring(opened.dataset, place, files, request, progress, stage=stage)
-        names = [one.name for one in files]
+        names = [file.name for file in files]
         return score_staged(place, stage, opened, request, progress, asked_for=names).results
 
 
@@ -366,8 +366,8 @@ def _with_readings(results: Results, readings: Mapping[str, tuple[str, ...]]) ->
 
     def noted(models: Mapping[str, Any]) -> dict[str, Any]:
         return {
-            name: replace(one, notes=(*(one.notes or ()), *readings[name])) if readings.get(name) else one
-            for name, one in models.items()
+            name: replace(model, notes=(*(model.notes or ()), *readings[name])) if readings.get(name) else model
+            for name, model in models.items()
         }
 
     flicker = results.flicker
@@ -397,7 +397,7 @@ def _groups(path: Path | None, space: LabelSpace) -> Mapping[str, tuple[str, ...
             groups[space.index((row["class"] or "").strip())] = (row["group"] or "").strip()
         except (UnknownName, InvalidValue) as error:
             raise InvalidFile(path, f"line {line}: {error}") from error
-    missing = [name for place, name in enumerate(space.names) if not groups.get(place)]
+    missing = [name for index, name in enumerate(space.names) if not groups.get(index)]
     if missing:
         raise InvalidFile(path, f"{len(missing)} of {len(space)} classes have no group, first {missing[0]}", hint=hint)
     return {path.stem: tuple(groups[place] for place in range(len(space)))}

@@ -181,7 +181,7 @@ class SearchBench:
             for place, item in enumerate(items):
                 yield place, job(self._here, item)
             return
-        yield from self._executor.map(self._task, (_WorkItem(place, job, item) for place, item in enumerate(items)))
+        yield from self._executor.map(self._task, (_WorkItem(index, job, item) for index, item in enumerate(items)))
 
     def once(self, job: Callable[[LoadedSearch, Given], Result], item: Given) -> Result:
         """Return the job's result for one item."""

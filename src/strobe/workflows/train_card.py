@@ -122,9 +122,9 @@ def draw_curves(path: Path, history: "Sequence[Point]", *, names: tuple[str, ...
             left.set_ylim(0, 1.05 * max(loss for _, loss in known) or 1)
         left.set_title("training loss")
         epochs = [point.epoch for point in history]
-        for place, name in enumerate(names):
-            values = [point.figures[place] for point in history]
-            right.plot(epochs, values, color=colour_of(place), marker=marker_of(place), markersize=4, label=name)
+        for index, name in enumerate(names):
+            values = [point.figures[index] for point in history]
+            right.plot(epochs, values, color=colour_of(index), marker=marker_of(index), markersize=4, label=name)
         right.set_ylim(0, 1)
         set_unit(right)
         right.set_title("on held-out clips")

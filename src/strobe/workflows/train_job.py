@@ -345,8 +345,8 @@ class TrainingJob:
         if not self.options.log or not self.processes.is_first:
             return nullcontext()
         facts = {"model": self.model, **folder.facts}
-        place = LogPlace(home=folder.path, name=folder.path.absolute().name, group="strobe train", facts=facts)
-        return opened_logs(self.options.log, place, self.say)
+        log_place = LogPlace(home=folder.path, name=folder.path.absolute().name, group="strobe train", facts=facts)
+        return opened_logs(self.options.log, log_place, self.say)
 
     def trained(self, model: str, k: int, history: "Sequence[Point]", *, was_there: bool) -> Trained:
         """Return the result of the training, with this model name."""

@@ -65,7 +65,7 @@ class VaryAttackOptions:
                 raise InvalidValue(f"{flag}: expected one value for each <<norm>> ({len(self.norm)}), got {len(given)}")
         self._refuse_unused()
         plans, targets = [], 9 if self.targets is None else self.targets
-        for place, norm in enumerate(self.norm):
+        for index, norm in enumerate(self.norm):
             loss = cast(Any, self.loss or "margin")
             pgd = Pgd(norm=norm, steps=self.steps, step=self.step, loss=loss, margin=self.margin)
             how = AttackOptions(
@@ -77,9 +77,9 @@ class VaryAttackOptions:
                 targets=targets,
             )
             if self.minimal:
-                levels = fine_grid(norm, most=self.most[place] if self.most else _MOST[norm])
+                levels = fine_grid(norm, most=self.most[index] if self.most else _MOST[norm])
             else:
-                levels = checked_levels(self.eps[place] if self.eps else _GRIDS[norm], norm=norm)
+                levels = checked_levels(self.eps[index] if self.eps else _GRIDS[norm], norm=norm)
             plans.append((levels, how))
         return plans
 

@@ -219,7 +219,7 @@ def _classes(
     if options.label_space is not None:
         return read_label_space(options.label_space), None, models
     first: StrobeError | None = None
-    for place, model in enumerate(models):
+    for index, model in enumerate(models):
         if model.file is not None:
             label_space, why = label_space_of(model.file, brought)
             progress.note(f"classes: the {len(label_space):,} of {printable(model.name)} ({spelled(why)})")
@@ -233,7 +233,7 @@ def _classes(
             first = first or StrobeError(f"{printable(model.name)}: {without_name(model.name, str(error))}")
             continue
         if view is None and prediction.engine.name == "local":
-            models = [*models[:place], replace(model, live=partial(_given_model, loaded)), *models[place + 1 :]]
+            models = [*models[:index], replace(model, live=partial(_given_model, loaded)), *models[index + 1 :]]
         label_space = loaded.spec.label_space
         progress.note(f"classes: the {len(label_space):,} of {printable(model.name)}")
         return label_space, model.name, models

@@ -42,13 +42,13 @@ def donors_of(grounds: Sequence[Ground], *, shared: bool, seed: int) -> dict[int
             # An image with several classes takes its donor from the images of its first class, and may lend to images
             # of all its classes.
             round_trip = [one for one in shuffled if label in one.labels]
-            takers = [place for place, one in enumerate(round_trip) if min(one.labels) == label]
+            takers = [index for index, one in enumerate(round_trip) if min(one.labels) == label]
             donor_of |= _next(round_trip, takers, 1, shared=True)
     else:
         round_trip = sorted(shuffled, key=lambda one: min(one.labels))
         sizes = np.unique([min(one.labels) for one in round_trip], return_counts=True)[1]
         donor_of = _next(round_trip, range(len(round_trip)), int(sizes.max(initial=0)), shared=False)
-    return {one.row: donor_of[one.row] for one in grounds if one.row in donor_of}
+    return {ground.row: donor_of[ground.row] for ground in grounds if ground.row in donor_of}
 
 
 def _next(round_trip: Sequence[Ground], takers: Sequence[int], ahead: int, *, shared: bool) -> dict[int, int]:

@@ -172,11 +172,11 @@ def _manifest(source: Path) -> dict[str, _Cut]:
     if not isinstance(rows, list):
         raise InvalidFile(path, "expected a list of crops", where="crops", hint="remove it, or export the crops again")
     entries = {}
-    for place, row in enumerate(rows):
-        with in_file(path, where=f"crops[{place}]"):
+    for index, row in enumerate(rows):
+        with in_file(path, where=f"crops[{index}]"):
             file, cut = _cut(row)
         if file in entries:
-            raise InvalidFile(path, f"the crop {printable(file)} appears twice", where=f"crops[{place}]")
+            raise InvalidFile(path, f"the crop {printable(file)} appears twice", where=f"crops[{index}]")
         entries[file] = cut
     return entries
 

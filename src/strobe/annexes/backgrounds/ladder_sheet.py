@@ -102,8 +102,8 @@ def _places(groups: Sequence[tuple[str, Sequence[str]]]) -> tuple[dict[str, int]
 
 def _chosen(pictures: Sequence[LadderPicture], frames: Mapping[str, Mapping[str, int]]) -> list[LadderPicture]:
     """Return the images with the most rungs, spread over the sizes of their objects."""
-    many = sorted((len(frames[one.picture]) for one in pictures), reverse=True)
-    full = [one for one in pictures if len(frames[one.picture]) >= many[min(_ROWS, len(many)) - 1]]
+    many = sorted((len(frames[picture.picture]) for picture in pictures), reverse=True)
+    full = [picture for picture in pictures if len(frames[picture.picture]) >= many[min(_ROWS, len(many)) - 1]]
     full.sort(key=lambda one: (one.area_share or 0, one.picture))
     spread = np.linspace(0, len(full) - 1, min(_ROWS, len(full))).round()
     return [full[place] for place in sorted({int(place) for place in spread})]
@@ -116,8 +116,8 @@ def _is_padded(dataset: Dataset) -> bool:
 def _legend(dataset: Dataset, n: int, of: int) -> str:
     fit = "put into a grey square" if _is_padded(dataset) else "squashed to a square"
     text = f"{n} of {of} images, by the size of their objects · every rung {fit}, as models get it"
-    fields = [] if dataset.variants is None else [dict(one) for one in dataset.variants.fields]
-    said = {f"{name} {one[name]}" for one in fields for name in ("boxes", "masks") if one.get(name)}
+    fields = [] if dataset.variants is None else [dict(field) for field in dataset.variants.fields]
+    said = {f"{name} {field[name]}" for field in fields for name in ("boxes", "masks") if field.get(name)}
     return " · ".join([text, *sorted(said)])
 
 
@@ -162,5 +162,5 @@ def _draw_box(pen: Any, picture: LadderPicture, at: tuple[int, int], *, is_padde
         at[0] + (x1 + left) * across,
         at[1] + (y1 + top) * down,
     ]
-    held = [min(max(value, low[place % 2]), high[place % 2]) for place, value in enumerate(corners)]
+    held = [min(max(value, low[index % 2]), high[index % 2]) for index, value in enumerate(corners)]
     pen.rectangle(held, outline=BOX, width=2)

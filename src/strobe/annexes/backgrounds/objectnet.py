@@ -141,8 +141,8 @@ def _of_mappings(folder: Path) -> dict[str, tuple[int, ...]]:
     kinds, classes = _texts(folder / _KINDS), _texts(folder / _CLASSES)
     every = space("ilsvrc-2012")
     words = {
-        frozenset(word.casefold() for word in (name, *others)): place
-        for place, (name, others) in enumerate(zip(every.names, other_names(every), strict=True))
+        frozenset(word.casefold() for word in (name, *others)): index
+        for index, (name, others) in enumerate(zip(every.names, other_names(every), strict=True))
     }
     folder_of = {kind: name for name, kind in kinds.items()}
     out = {}

@@ -107,8 +107,8 @@ class TableBoxes:
 def _places(dataset: Dataset) -> dict[int, list[int]]:
     """Return the rows of the table of boxes by frame."""
     found: dict[int, list[int]] = {}
-    for place, frame in enumerate(dataset.boxes.frame.tolist() if dataset.boxes is not None else ()):
-        found.setdefault(frame, []).append(place)
+    for index, frame in enumerate(dataset.boxes.frame.tolist() if dataset.boxes is not None else ()):
+        found.setdefault(frame, []).append(index)
     return found
 
 

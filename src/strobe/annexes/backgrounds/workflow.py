@@ -76,8 +76,8 @@ class LadderMade:
     def absent(self) -> dict[str, dict[str, int]]:
         """Return how many images lack each rung, by reason. `ladder` counts images without any rung."""
         reasons: dict[str, Counter[str]] = {}
-        for one in self.pictures:
-            for rung, reason in one.absent.items():
+        for picture in self.pictures:
+            for rung, reason in picture.absent.items():
                 reasons.setdefault(rung, Counter())[reason] += 1
         return {rung: dict(reasons[rung].most_common()) for rung in (LADDER, *RUNGS) if rung in reasons}
 
@@ -206,7 +206,7 @@ def _rungs(names: Sequence[str], masks: MaskSource | None) -> tuple[str, ...]:
 
 
 def _has_masks(destination: Path, pictures: Sequence[LadderPicture]) -> bool:
-    return all((destination / one.mask).is_file() for one in pictures if one.mask)
+    return all((destination / picture.mask).is_file() for picture in pictures if picture.mask)
 
 
 def _refuse_nothing(source: Path, ladder: LadderPlan, masks: MaskSource | None) -> None:
@@ -218,7 +218,7 @@ def _refuse_nothing(source: Path, ladder: LadderPlan, masks: MaskSource | None) 
             f"{printable(source)}: none of its {len(pictures)} images can get a ladder; the first image is "
             f"{printable(first.picture)}: {first.absent.get(LADDER) or ' / '.join(sorted(set(first.absent.values())))}"
         )
-    standing = [one for one in pictures if not one.is_left_out]
+    standing = [picture for picture in pictures if not picture.is_left_out]
     if masks is not None and not any(one.mask for one in standing):
         first, reasons = standing[0], set(standing[0].absent.values())
         raise StrobeError(

@@ -42,8 +42,8 @@ class AutoFacts:
         """Return the decoder's steps in order. The first takes the latent, the last makes the image."""
         sides = [self.latent_shape[1] * 2**place for place in range(len(self.widths))]
         facts = [
-            StepFacts(name=f"{side}x{side}", granularity=granularity_of(place, len(sides)), shape=(width, side, side))
-            for place, (width, side) in enumerate(zip(self.widths, sides, strict=True))
+            StepFacts(name=f"{side}x{side}", granularity=granularity_of(index, len(sides)), shape=(width, side, side))
+            for index, (width, side) in enumerate(zip(self.widths, sides, strict=True))
         ]
         return (*facts, StepFacts(name="pixels", granularity="pixel", shape=(3, self.side, self.side)))
 

@@ -99,12 +99,12 @@ class _AutoencoderTraining(NetTraining):
         pixels, places = self.pixels(self.material, plan)
         sets = TrainingSets.of(self.material.dataset, split.training, places, which="unread")
         shown, shown_places = (pixels, places) if self.held_out is None else self.pixels(held_in, plan)
-        held = HeldOut.of(held_in.dataset, split.held_out, shown_places, labelled=False)
+        held_out = HeldOut.of(held_in.dataset, split.held_out, shown_places, labelled=False)
         torch.manual_seed(self.options.seed)
         trainer = AutoencoderTrainer(
             AutoNet(net), self.recipe, sets, pixels, seed=self.options.seed, precision=self.precision
         )
-        return trainer, _AutoencoderMeasure(held, shown, self.out)
+        return trainer, _AutoencoderMeasure(held_out, shown, self.out)
 
     def _write(self, path: Path, trainer: "AutoencoderTrainer", told: Mapping[str, Any]) -> None:
         from strobe.annexes.generators.weights import write_autoencoder

@@ -53,7 +53,7 @@ def folder_of(name: str) -> tuple[Path, str]:
     files = {path.name for path in folder.glob("diffusion_pytorch_model*.safetensors*")}
     if not files:
         raise ModelFailed(f"diffusers:{printable(name)}: the folder has no diffusion_pytorch_model.safetensors")
-    plain = any(".fp16" not in one for one in files)
+    plain = any(".fp16" not in file for file in files)
     return folder, "" if plain else "fp16"
 
 
@@ -83,8 +83,8 @@ def load(
         )
     small = side // factor
     steps = [
-        GeneratorStep(name=f"{word} at {small * grown}", granularity=granularity_of(place, len(sides)))
-        for place, (word, grown) in enumerate(sides)
+        GeneratorStep(name=f"{word} at {small * grown}", granularity=granularity_of(index, len(sides)))
+        for index, (word, grown) in enumerate(sides)
     ]
     spec = GeneratorSpec(
         name=name,
@@ -171,9 +171,9 @@ def _blocks(kind: str, module: Any) -> Parts:
         return net.conv_out(net.conv_act(x)) * 0.5 + 0.5
 
     sides, calls, grown = [("middle", 1)], [first], 1
-    for place, block in enumerate(net.up_blocks):
+    for index, block in enumerate(net.up_blocks):
         grown *= 2 if block.upsamplers is not None else 1
-        sides.append((f"block {place}", grown))
+        sides.append((f"block {index}", grown))
         calls.append(block)
     channels = (settings.vq_embed_dim or settings.latent_channels) if quantizes else settings.latent_channels
     condition = (lambda latents: module.quantize(latents)[0]) if spatial else None
@@ -201,6 +201,6 @@ def _tiny(module: Any) -> Parts:
         return step
 
     sides = [(f"group {place}", factor**place) for place in range(len(groups))]
-    calls = [run(some, clamps=place == 0) for place, some in enumerate(groups)]
+    calls = [run(some, clamps=index == 0) for index, some in enumerate(groups)]
     pixels: Call = lambda x, _: layers[-1](x).mul(2).sub(1) * 0.5 + 0.5  # noqa: E731 (one of the calls)
     return sides, [*calls, pixels], module.config.latent_channels, factor ** (len(groups) - 1), None

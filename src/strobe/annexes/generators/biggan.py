@@ -129,10 +129,10 @@ def _steps(module: Any, truncation: float, side: int) -> tuple[list[GeneratorSte
 
     names, now = [_step("start", 4, side)], 4
     calls: list[Callable[[Any, Any], Any]] = [first]
-    for place, layer in enumerate(net.layers):
+    for index, layer in enumerate(net.layers):
         now *= 2 if getattr(layer, "up_sample", False) else 1
         word = "block" if hasattr(layer, "up_sample") else "attention"
-        names.append(_step(f"{word} {place} at {now}", now, side))
+        names.append(_step(f"{word} {index} at {now}", now, side))
         calls.append(block(layer))
     return [*names, GeneratorStep(name="pixels", granularity="pixel")], [*calls, last]
 

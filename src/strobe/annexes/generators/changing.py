@@ -83,17 +83,17 @@ def scales(generator: LayeredGenerator, latents: NDArray[np.float32], *, batch: 
         classes = (torch.arange(start, start + len(some)) % len(spec.label_space)).to(generator.device)
         with fitting(spec.name, len(some)), torch.no_grad():
             condition, activation = generator.condition(some, classes), some
-            for place, (layer, _) in enumerate(spec.places):
-                activation = generator.run(place - 1, activation, condition) if place else activation
+            for index, (layer, _) in enumerate(spec.places):
+                activation = generator.run(index - 1, activation, condition) if index else activation
                 if not bool(torch.isfinite(activation).all()):
                     raise ModelFailed(f"{name}: {printable(layer)} returned values that are not finite")
                 wide = (activation.cpu() if activation.device.type == "mps" else activation).double()
                 # Sums use differences from one sample. With plain squares, rounding would hide neurons that vary
                 # little.
-                firsts[place] = wide[:1] if firsts[place] is None else firsts[place]
-                wide = wide - firsts[place]
-                sums[place] = sums[place] + wide.sum(0)
-                squares[place] = squares[place] + wide.square().sum(0)
+                firsts[index] = wide[:1] if firsts[index] is None else firsts[index]
+                wide = wide - firsts[index]
+                sums[index] = sums[index] + wide.sum(0)
+                squares[index] = squares[index] + wide.square().sum(0)
     out = []
     for total, square in zip(sums, squares, strict=True):
         spread = ((square - total.square() / images) / max(1, images - 1)).clamp_min(0).sqrt()

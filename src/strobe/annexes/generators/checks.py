@@ -28,9 +28,9 @@ def checked_generator(generator: Any) -> LayeredGenerator:
         with torch.enable_grad():
             condition = generator.condition(start, torch.arange(2, device=generator.device) % len(spec.label_space))
             activation: Any = start
-            for place, step in enumerate(spec.steps):
-                where = f"step {place + 1} ({printable(step.name)})"
-                activation = generator.run(place, activation, condition)
+            for index, step in enumerate(spec.steps):
+                where = f"step {index + 1} ({printable(step.name)})"
+                activation = generator.run(index, activation, condition)
                 shape = tuple(getattr(activation, "shape", ()))
                 if not shape or shape[0] != 2:
                     raise ModelFailed(f"{name}: {where} returned shape {shape or None} for a batch of 2")

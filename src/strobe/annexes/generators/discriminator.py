@@ -95,9 +95,9 @@ class Discriminator(nn.Module):  # type: ignore[misc]  # torch is untyped here
 
     def tune(self) -> None:
         """Update every weight's largest singular value by one step."""
-        for one in self.modules():
-            if isinstance(one, _Spectral):
-                one.tune()
+        for module in self.modules():
+            if isinstance(module, _Spectral):
+                module.tune()
 
     def forward(self, images: Tensor, classes: Tensor) -> tuple[Tensor, Tensor]:
         """Return realness and class scores."""

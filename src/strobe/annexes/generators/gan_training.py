@@ -112,8 +112,8 @@ def sample_sheet(images: NDArray[np.float32], n_classes: int) -> NDArray[np.uint
     columns, side = len(pixels) // n_classes, pixels.shape[1]
     step = side + _GAP
     sheet = np.full((n_classes * step + _GAP, columns * step + _GAP, 3), 255, dtype=np.uint8)
-    for place, picture in enumerate(pixels[: columns * n_classes]):
-        column, row = divmod(place, n_classes)
+    for index, picture in enumerate(pixels[: columns * n_classes]):
+        column, row = divmod(index, n_classes)
         top, left = _GAP + row * step, _GAP + column * step
         sheet[top : top + side, left : left + side] = picture
     return sheet
@@ -217,7 +217,7 @@ def _how_made(
 ) -> list[str]:
     """Return the last lines of the card of a generator or an autoencoder: its steps, the training and the recipe."""
     return [
-        f"- {len(steps)} steps: {', '.join(f'{one.name} ({one.granularity})' for one in steps)}",
+        f"- {len(steps)} steps: {', '.join(f'{step.name} ({step.granularity})' for step in steps)}",
         f"- seed {folder.facts['seed']}, {folder.facts['precision']}, {last.step} steps{stopped} in "
         f"{last.seconds:.0f} s; this training is `{folder.name}`",
         f"- {', '.join(f'{key} {value}' for key, value in versions.items())}",
@@ -257,7 +257,7 @@ class _GanTraining(NetTraining):
         pixels, places = self.pixels(self.material, plan)
         sets = TrainingSets.of(self.material.dataset, split.training, places, which="labelled")
         shown, shown_places = (pixels, places) if self.held_out is None else self.pixels(held_in, plan)
-        held = HeldOut.of(held_in.dataset, split.held_out, shown_places)
+        held_out = HeldOut.of(held_in.dataset, split.held_out, shown_places)
         torch.manual_seed(self.options.seed)
         trainer = GanTrainer(
             LayeredNet(net),
@@ -274,7 +274,7 @@ class _GanTraining(NetTraining):
         )
         label = np.full(len(held_in.dataset.frames), -1, dtype=np.int64)
         label[held_in.dataset.sets.frame] = targets_of(held_in.dataset).label
-        return trainer, _GanMeasure(held, shown, label[held.frames], self.out)
+        return trainer, _GanMeasure(held_out, shown, label[held_out.frames], self.out)
 
     def _write(self, path: Path, trainer: "GanTrainer", told: Mapping[str, Any]) -> None:
         from strobe.annexes.generators.networks import standing_statistics

@@ -66,8 +66,8 @@ class NetFacts:
         """Return the steps in order. The first takes the latent, the last makes the image."""
         sides = [self.first_side * 2**place for place in range(len(self.widths))]
         facts = [
-            StepFacts(name=f"{side}x{side}", granularity=granularity_of(place, len(sides)), shape=(width, side, side))
-            for place, (width, side) in enumerate(zip(self.widths, sides, strict=True))
+            StepFacts(name=f"{side}x{side}", granularity=granularity_of(index, len(sides)), shape=(width, side, side))
+            for index, (width, side) in enumerate(zip(self.widths, sides, strict=True))
         ]
         last = (self.channels, self.side, self.side)
         return (*facts, StepFacts(name="pixels", granularity="pixel", shape=last))
@@ -175,9 +175,9 @@ class LayeredNet(nn.Module):  # type: ignore[misc]  # torch is untyped here
         self.embed = nn.Embedding(facts.classes, embedding)
         doubling = [_Doubling(low, high, embedding) for low, high in itertools.pairwise(widths)]
         self.steps = nn.ModuleList([_First(facts), *doubling, _Pixels(widths[-1], facts.channels)])
-        for one in self.modules():
-            if isinstance(one, nn.Conv2d):
-                nn.init.orthogonal_(one.weight)
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.orthogonal_(module.weight)
 
     def condition(self, classes: Tensor) -> Tensor:
         """Return the classes' embeddings for every step, (N, E)."""
@@ -194,8 +194,8 @@ class LayeredNet(nn.Module):  # type: ignore[misc]  # torch is untyped here
 @torch.no_grad()  # type: ignore[untyped-decorator]  # torch is untyped here
 def standing_statistics(network: LayeredNet, draws: Sequence[tuple[Tensor, Tensor]]) -> None:
     """Recompute the batch norm statistics for averaged weights, from these latents and classes, and keep them."""
-    norms = [one for one in network.modules() if isinstance(one, nn.BatchNorm2d)]
-    before = [one.momentum for one in norms]
+    norms = [module for module in network.modules() if isinstance(module, nn.BatchNorm2d)]
+    before = [norm.momentum for norm in norms]
     for one in norms:
         one.reset_running_stats()
         one.momentum = None  # every batch has equal weight

@@ -157,18 +157,18 @@ class _Tried:
                 counts[name] += int(row.sum())
         ids = dataset.frame_ids(np.array([row for _, row in part]))
         all_right = np.asarray(outcome.right.all(axis=0), dtype=bool)
-        for place, (label, row) in enumerate(part):
+        for index, (label, row) in enumerate(part):
             shown = self._photos.read(row, self._spec.image_hw)
             photo = TriedPhoto(
                 row=row,
                 key=str(dataset.frames.key[row]),
                 labels=tuple(dataset.labels_of(row)),
-                photo=self._work.store_input(f"{ids[place]} photo", shown),
-                image=self._work.store_input(f"{self._spec.weights} {ids[place]}", outcome.images[place]),
+                photo=self._work.store_input(f"{ids[index]} photo", shown),
+                image=self._work.store_input(f"{self._spec.weights} {ids[index]}", outcome.images[index]),
             )
             self.rows.add(row)
-            if all_right[place]:
-                self._kept[label].append((photo, outcome.latents[place]))
+            if all_right[index]:
+                self._kept[label].append((photo, outcome.latents[index]))
             else:
                 self._others.append(photo)
         return int(all_right.sum())

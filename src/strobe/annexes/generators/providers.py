@@ -208,7 +208,7 @@ GENERATORS = Registry(
 
 def names_of_generators() -> str:
     """Return how generators are written, for messages and help."""
-    examples = [one.example for one in GENERATORS.own_members().values()]
+    examples = [own_member.example for own_member in GENERATORS.own_members().values()]
     return ", ".join([*_bundled(), OURS.example, *examples])
 
 

@@ -44,7 +44,7 @@ def store_begun(place: Path, scale: Sequence[NDArray[np.float32]], sampled: Samp
     write_bytes(place / "latents.npy", npy_bytes(sampled.latents))
     facts = {"names": sampled.names, "classes": sampled.classes, "rates": dict(sampled.rates)}
     if sampled.photos:
-        facts["photos"] = [encode(one) for one in sampled.photos]
+        facts["photos"] = [encode(photo) for photo in sampled.photos]
     write_json(place / "sources.json", facts)
 
 

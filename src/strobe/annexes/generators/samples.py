@@ -26,7 +26,7 @@ def shares_of(images: int, classes: Sequence[int]) -> dict[int, int]:
     {3: 3, 7: 2}
     """
     many = len(classes)
-    return {label: images // many + (place < images % many) for place, label in enumerate(classes)}
+    return {label: images // many + (index < images % many) for index, label in enumerate(classes)}
 
 
 def draw_latents(

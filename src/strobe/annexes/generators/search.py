@@ -323,31 +323,31 @@ def search_changes(
     out, images, changes = [], eight_bits(items.image), items.change.cpu().numpy()
     leads, best, has_finding = items.lead.tolist(), items.best.tolist(), items.size.isfinite().tolist()
     held = items.held.tolist()
-    for place, change in enumerate(changes):
-        size = float(np.linalg.norm(change.astype(np.float64))) if has_finding[place] else math.inf
-        facts: dict[str, Any] = {"random_reach": chance.reach[place]}
+    for index, change in enumerate(changes):
+        size = float(np.linalg.norm(change.astype(np.float64))) if has_finding[index] else math.inf
+        facts: dict[str, Any] = {"random_reach": chance.reach[index]}
         if options.restarts and items.after:
-            facts["after"] = [min(cap, sizes[place]) for sizes in items.after]
-        if bool(items.broken[place]) and not has_finding[place]:
-            out.append(_broken(min(cap, held[place]), best[place], facts))
+            facts["after"] = [min(cap, sizes[index]) for sizes in items.after]
+        if bool(items.broken[index]) and not has_finding[index]:
+            out.append(_broken(min(cap, held[index]), best[index], facts))
         elif not math.isfinite(size):
-            out.append(Finding(status="censored", reach=cap, margin=best[place], facts=facts))
+            out.append(Finding(status="censored", reach=cap, margin=best[index], facts=facts))
         elif not size:
-            out.append(Finding(status="anchor_wrong", margin=leads[place]))
+            out.append(Finding(status="anchor_wrong", margin=leads[index]))
         else:
             facts |= {
-                "random_fooled": chance.fooled[place],
-                "attempt": int(items.attempt[place]),
+                "random_fooled": chance.fooled[index],
+                "attempt": int(items.attempt[index]),
                 "rms": changing.rms(size),
             }
-            companions = {"random": [(size, chance.image[place])]}
-            if strips and strips[place]:
-                companions["between"] = _between(items, place, size)
+            companions = {"random": [(size, chance.image[index])]}
+            if strips and strips[index]:
+                companions["between"] = _between(items, index, size)
             finding = Finding(
                 status="found",
                 reach=size,
-                margin=leads[place],
-                image=images[place],
+                margin=leads[index],
+                image=images[index],
                 facts=facts,
                 beside=companions,
                 change=change if keep else None,
@@ -413,4 +413,4 @@ def _between(items: _Items, place: int, size: float) -> list[tuple[float, Any]]:
     shares = torch.arange(1, _BETWEEN, device=whole.device) / _BETWEEN
     rows = torch.full((len(shares),), place, device=whole.device)
     image = items.look(rows, shares[:, None] * whole, uphill=False)[3]
-    return [(size * share, one) for share, one in zip(shares.tolist(), eight_bits(image), strict=True)]
+    return [(size * share, eight_bit) for share, eight_bit in zip(shares.tolist(), eight_bits(image), strict=True)]

@@ -131,7 +131,7 @@ class Sampled:
     @property
     def labels(self) -> list[tuple[int, ...]]:
         """The labels of each latent: its class, or all labels of its photo."""
-        return [one.labels for one in self.photos[: len(self.names)]] or [(label,) for label in self.classes]
+        return [photo.labels for photo in self.photos[: len(self.names)]] or [(label,) for label in self.classes]
 
 
 def generated_dataset(spec: GeneratorSpec, sampled: Sampled, pictures: Sequence[Stored], *, name: str) -> Dataset:
@@ -158,21 +158,21 @@ def generated_dataset(spec: GeneratorSpec, sampled: Sampled, pictures: Sequence[
 def photo_dataset(photos: Dataset, sampled: Sampled, *, name: str) -> Dataset:
     """Return the dataset of the tried photos: the reconstructions, with the labels and sources of the photos."""
     grown, rows = DatasetBuilder(), {}
-    for one in sampled.photos:
-        video = int(photos.frames.video[one.row])
+    for photo in sampled.photos:
+        video = int(photos.frames.video[photo.row])
         if video not in rows:
             rows[video] = grown.video_of(photos.videos, video)
         frame = grown.frame(
             video=rows[video],
-            index=int(photos.frames.index[one.row]),
-            key=one.key,
-            media=one.image.media,
-            sha256=one.image.sha256,
-            size_wh=one.image.size_wh,
+            index=int(photos.frames.index[photo.row]),
+            key=photo.key,
+            media=photo.image.media,
+            sha256=photo.image.sha256,
+            size_wh=photo.image.size_wh,
             as_input=True,
-            labels=one.labels,
+            labels=photo.labels,
         )
-        grown.set(set_id=one.key, anchor=frame, members=[])
+        grown.set(set_id=photo.key, anchor=frame, members=[])
     info = DatasetInfo(
         name=name,
         label_space=photos.info.label_space,

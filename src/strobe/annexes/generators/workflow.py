@@ -200,7 +200,7 @@ def _searched_on(
         ]
         source = generated_dataset(spec, sampled, pictures, name=name)
     else:
-        pictures = [one.image for one in sampled.photos[: len(sampled.names)]]
+        pictures = [photo.image for photo in sampled.photos[: len(sampled.names)]]
         source = photo_dataset(photos.dataset, sampled, name=name)
         pairs = {row: (one.photo, one.image) for row, one in enumerate(sampled.photos)}
         originals = Originals(variant=photo_variant(spec), pairs=pairs)
@@ -229,7 +229,7 @@ def _searched_on(
     found = read_back(bench, dataset_of(found), victims, len(granularity_names), found, work, say)
     write_record(destination / PLACE, sampled.names, searches, found)
     ratios = ratios_by_restart(searches, found)
-    provenance["restarts"] = [asdict(one) for one in ratios]
+    provenance["restarts"] = [asdict(ratio) for ratio in ratios]
     for one in ratios:
         say.note(one.text())
     done = finish(dataset_of(found, originals), destination, old=old, own_classes=False, say=say)

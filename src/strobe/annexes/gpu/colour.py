@@ -35,7 +35,7 @@ class Colour:
         """
         factors = MATRICES[self.matrix]
         luma, offset = (1 << 16, 0) if self.full_range else ((1 << 16) * 255 // 219, 16 << 16)
-        red, blue, green_u, green_v = (one * 224 // 255 for one in factors) if self.full_range else factors
+        red, blue, green_u, green_v = (factor * 224 // 255 for factor in factors) if self.full_range else factors
         chroma = _top16(red << 13), _top16(blue << 13), _top16(-green_u << 13), _top16(-green_v << 13)
         return _top16(luma << 13), _top16(offset << 3), *chroma
 

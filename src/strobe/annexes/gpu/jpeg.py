@@ -51,8 +51,8 @@ class DeviceDecoder:
     def _by_torchvision(self, files: list[NDArray[np.uint8]]) -> dict[tuple[int, int], tuple[list[int], Any]]:
         torch, by_size = self._torch, defaultdict(list)
         images = self._operation([torch.from_numpy(file) for file in files], _READ_RGB, torch.device(self._device))
-        for place, image in enumerate(images):
-            by_size[tuple(image.shape[-2:])].append(place)
+        for index, image in enumerate(images):
+            by_size[tuple(image.shape[-2:])].append(index)
         return {size: (places, torch.stack([images[n] for n in places])) for size, places in by_size.items()}
 
     def _prepared(self, decoded: dict[tuple[int, int], tuple[list[int], Any]]) -> Any:

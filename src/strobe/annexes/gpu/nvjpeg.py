@@ -54,8 +54,8 @@ class JpegDecoder:
         addresses = np.array([file.__array_interface__["data"][0] for file in files], dtype=np.uint64)
         lengths = np.array([file.size for file in files], dtype=np.uint64)
         by_size: dict[tuple[int, int], list[int]] = defaultdict(list)
-        for place, size in enumerate(self._sizes(addresses.tolist(), lengths.tolist())):
-            by_size[size].append(place)
+        for index, size in enumerate(self._sizes(addresses.tolist(), lengths.tolist())):
+            by_size[size].append(index)
         decoded, targets = {}, np.zeros((len(files), 2, _PLANES), dtype=np.uint64)
         for (height, width), places in by_size.items():
             batch = torch.empty((len(places), 3, height, width), dtype=torch.uint8, device=device)

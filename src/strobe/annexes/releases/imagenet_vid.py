@@ -116,8 +116,8 @@ def read_annotation(path: Path, label_space: LabelSpace) -> FrameContents:
     except OSError as error:
         raise StrobeError(f"cannot read {printable(path)}: {error.strerror}") from error
     boxes = []
-    for place, node in enumerate(tree.findall("object")):
-        where = f"object {place}"
+    for index, node in enumerate(tree.findall("object")):
+        where = f"object {index}"
         name = (node.findtext("name") or "").strip()
         try:
             label = label_space.index(name)

@@ -70,7 +70,7 @@ def read_vid_annotations(folder: Path, labels: Mapping[str, Sequence[int]], *, p
         for key, path in files.items():
             contents[key] = read_annotation(path, classes)
             advance(1)
-    seen = {key: one.labels for key, one in contents.items()}
+    seen = {key: content.labels for key, content in contents.items()}
     notes = check_labels(folder, labels, seen, classes, what="XML annotations")
     bare = [key for key, one in contents.items() if one.labels and not one.boxes]
     if len(bare) > _MOST_DIFFERENT * len(labels):

@@ -197,7 +197,7 @@ def _anchor_boxes(
         if clip in used
     }
     boxes = read_ytbb_boxes(path, listed)
-    seen = {f"{ytid}_{ms}": sorted({label for label, _, _ in one}) for (ytid, ms), one in boxes.items()}
+    seen = {f"{ytid}_{ms}": sorted({label for label, _, _ in box}) for (ytid, ms), box in boxes.items()}
     wanted = {f"{ytid}_{ms}": names for (ytid, ms), names in listed.items()}
     notes += check_labels(path, wanted, seen, labels, what="anchors with annotated boxes")
     notes.append("only anchors have boxes in Youtube-BB, so detectors cannot be scored on whole sets")

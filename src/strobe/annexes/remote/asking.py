@@ -55,7 +55,7 @@ def check_remote_options(models: Sequence[RequestedModel], options: PredictOptio
         "prompt": (options.load.prompt, "prompt"),
     }
     for name, (value, setting) in given.items():
-        if value is not None and not any(setting in one.known_settings for one in models):
+        if value is not None and not any(setting in model.known_settings for model in models):
             what = "a vision-language model" if setting == "prompt" else "a model behind an address"
             raise StrobeError(f"<<{name}>> is for {what}, and no model of this command is one; remove <<{name}>>")
 
@@ -90,7 +90,9 @@ class RemoteRequests:
         def over(
             runners: Sequence[Runner], stores: Mapping[str, ModelShards], *, number: int
         ) -> dict[str, ModelOutcome]:
-            return {one.name: self._once(one, stores[one.name], rows, crops, number - 1)[0] for one in runners}
+            return {
+                runner.name: self._once(runner, stores[runner.name], rows, crops, number - 1)[0] for runner in runners
+            }
 
         outcomes = over([runner], stores, number=1)
         ask_again(over, outcomes, [runner], stores, times, outside)

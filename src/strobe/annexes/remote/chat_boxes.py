@@ -108,7 +108,7 @@ class ChatBoxes:
             box = [box[1], box[0], box[3], box[2]]
         if box[2] < box[0] or box[3] < box[1]:
             raise WrongForm(f"expected the top left corner first, got {shown}")
-        exact = [place for place, name in enumerate(self._names) if spelling_key(name) == spelling_key(one["label"])]
+        exact = [index for index, name in enumerate(self._names) if spelling_key(name) == spelling_key(one["label"])]
         place = exact[0] if exact else self._found.find(one["label"])
         return self._other if place is None else place, [float(value) for value in box], float(score)
 

@@ -122,7 +122,7 @@ class Choices:
                 return place
         if self._none in map(spelling_key, readings(text)):
             return -1
-        exact = [place for place, name in enumerate(self.names) if name == text.strip()]
+        exact = [index for index, name in enumerate(self.names) if name == text.strip()]
         return exact[0] if len(exact) == 1 else self._found.find(text)
 
     def _symbol_place(self, text: str, question: ChatQuestion) -> int | None:
@@ -186,10 +186,10 @@ def without_fence(text: str) -> str:
 def _in_json(text: str) -> str:
     """Return the class in a JSON answer. A service may ignore the schema, so other text is returned as it is."""
     try:
-        found = json_of(without_fence(text))
+        json = json_of(without_fence(text))
     except ValueError:
         return text
-    inner = found.get("class") if isinstance(found, dict) else found
+    inner = json.get("class") if isinstance(json, dict) else json
     return inner if isinstance(inner, str) else text
 
 

@@ -46,8 +46,8 @@ class ClassNames:
         """The class of each key, in the order of the steps; None for a key of two classes."""
         classes = self.classes
         named = (
-            (place, word)
-            for place, (label_id, name) in enumerate(zip(classes.ids, classes.names, strict=True))
+            (index, word)
+            for index, (label_id, name) in enumerate(zip(classes.ids, classes.names, strict=True))
             for word in (label_id, name, *name.split(","))
         )
         synonyms = ((place, word) for place, words in enumerate(other_names(classes)) for word in words)
@@ -60,10 +60,10 @@ class ClassNames:
             if shipped is None:
                 continue
             more = other_names(shipped.source)
-            for place, group in enumerate(shipped.children):
+            for index, group in enumerate(shipped.children):
                 for child in group:
                     own = shipped.source.names[child]
-                    yield from ((place, word) for word in (own, *own.split(","), *more[child]))
+                    yield from ((index, word) for word in (own, *own.split(","), *more[child]))
 
 
 def readings(text: str) -> Iterator[str]:

@@ -194,11 +194,11 @@ def _message(content: bytes) -> str:
     """Return the error message of a reply: the text in its JSON, or its beginning."""
     text = content[:_MOST_SHOWN].decode("utf-8", "replace").strip()
     try:
-        said = json_of(content)
+        json = json_of(content)
     except ValueError:
         return printable(text, limit=160)
     for name in ("error", "detail", "message"):
-        inner = said.get(name) if isinstance(said, dict) else None
+        inner = json.get(name) if isinstance(json, dict) else None
         if isinstance(inner, dict):
             inner = inner.get("message")
         if isinstance(inner, str):

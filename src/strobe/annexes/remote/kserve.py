@@ -56,7 +56,7 @@ class KserveService:
 
     def outputs(self, *names: str) -> tuple[Tensor, ...]:
         """Return the outputs of these names, or all outputs."""
-        return tuple(one for one in self.served.outputs if one.name in names or not names)
+        return tuple(output for output in self.served.outputs if output.name in names or not names)
 
     def arrays(self, pixels: NDArray[Any], outputs: Sequence[Tensor]) -> tuple[Arrays, Usage]:
         """Send one request and return the outputs, checked. A fixed batch is filled up with blank images.
@@ -65,7 +65,7 @@ class KserveService:
         """
         n, size = len(pixels), self.image.shape[0] or len(pixels)
         sent = np.concatenate([pixels, np.zeros((size - n, *pixels.shape[1:]), pixels.dtype)]) if n < size else pixels
-        arrays, version, used = self.wire.infer(self.image, sent, [one.name for one in outputs])
+        arrays, version, used = self.wire.infer(self.image, sent, [output.name for output in outputs])
         self._check_version(printable(version), used)
         for one in outputs:
             if one.name not in arrays:
@@ -86,7 +86,7 @@ class KserveService:
             width = layouts.n_classes(self.layout, [(one.name, found.shape)]) if self.layout else found[0].size
             if width not in (None, self.n_labels):
                 raise broken(self.what, f"its output {one.name} has {width} classes, but {self.n_labels} labels", used)
-        return {one.name: arrays[one.name][:n] if n < size else arrays[one.name] for one in outputs}, used
+        return {output.name: arrays[output.name][:n] if n < size else arrays[output.name] for output in outputs}, used
 
     def _check_version(self, version: str, used: Usage) -> None:
         """Raise RequestFailed if another version answers than before, because the answers would be mixed."""

@@ -32,7 +32,7 @@ class KserveDetector(ExportedDetector):
     def ask(self, prepared: Prepared, *, sources: Sequence[str], attempt: int = 0) -> Reply:  # noqa: ARG002 (the port's signature)
         """Send one request with these images and return their boxes."""
         boxes, used = self._boxes(prepared)
-        return Reply(answers=tuple(RemoteAnswer(found=one) for one in boxes), used=used)
+        return Reply(answers=tuple(RemoteAnswer(found=box) for box in boxes), used=used)
 
     def n_sent(self, prepared: tuple[Image, Placement]) -> int:
         """Return how many bytes one prepared image has in a request, for the estimate before the first one."""
@@ -62,7 +62,7 @@ def load(model: ModelName, options: LoadOptions, service: KserveService) -> Kser
     """Load the detector of a service."""
     settings = settings_of(None, options)
     layouts.check_keys(model, settings)
-    strange = next((one for one in service.served.outputs if one.dtype not in DATATYPES.values()), None)
+    strange = next((output for output in service.served.outputs if output.dtype not in DATATYPES.values()), None)
     if strange is not None:
         raise ModelFailed(f"{service.what}: its output {printable(strange.name)} is {printable(strange.dtype)}")
     labels, facts = box_tensors(

@@ -88,11 +88,11 @@ class GrpcWire:
         raw, arrays = list(reply.raw_output_contents), Arrays()
         if raw and len(raw) != len(reply.outputs):
             raise broken(self._what, f"its reply has {len(reply.outputs)} outputs, but {len(raw)} tensors", used)
-        for place, one in enumerate(reply.outputs):
-            described = {"name": one.name, "datatype": one.datatype, "shape": list(one.shape)}
-            typed = _CONTENTS.get(one.datatype)
-            content: Any = raw[place] if raw else list(getattr(one.contents, typed)) if typed else []
-            arrays[one.name] = array_of(self._what, described, content, used)
+        for index, output in enumerate(reply.outputs):
+            described = {"name": output.name, "datatype": output.datatype, "shape": list(output.shape)}
+            typed = _CONTENTS.get(output.datatype)
+            content: Any = raw[index] if raw else list(getattr(output.contents, typed)) if typed else []
+            arrays[output.name] = array_of(self._what, described, content, used)
         return arrays, reply.model_version, used
 
     def _call(self, method: Callable[..., Any], *args: Any, way_out: str = "", used: Usage | None = None) -> Any:

@@ -221,7 +221,7 @@ def _reply_of(what: str, reply: HttpReply, used: Usage) -> tuple[Arrays, str]:
     head = len(body) if length is None else int(length)
     said = replace(reply, body=body[:head]).json(what)
     outputs = said.get("outputs") if isinstance(said, dict) else None
-    if not isinstance(outputs, list) or not all(isinstance(one, dict) for one in outputs):
+    if not isinstance(outputs, list) or not all(isinstance(output, dict) for output in outputs):
         raise broken(what, "its reply has no outputs", used)
     arrays: Arrays = {}
     for one in outputs:

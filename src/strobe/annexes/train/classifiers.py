@@ -175,18 +175,18 @@ class _ClassifierTraining(TrainingJob):
             self.say.note(f"{alone} of {len(sets)} sets have only one frame")
         shown, shown_places = (pixels, places) if self.held_out is None else self.pixels(self.held_out, plan)
         held_dataset = (self.held_out or self.material).dataset
-        held = HeldOut.of(held_dataset, split.held_out, shown_places, labelled=recipe.reads_labels)
-        if unlabelled := len(split.held_out) - len(held.sets):
+        held_out = HeldOut.of(held_dataset, split.held_out, shown_places, labelled=recipe.reads_labels)
+        if unlabelled := len(split.held_out) - len(held_out.sets):
             self.say.note(f"{unlabelled} held-out set(s) without a label are skipped")
         normal, module = Normal(plan.divide, plan.mean, plan.std), start.module
         if not isinstance(start, Backbone):
             trainer = self._around(module, sets, pixels, normal, hooks, anchors=self._labelled(split, plan))
-            return trainer, (ClassifierMeasure if recipe.reads_labels else FlickerMeasure)(held, shown)
+            return trainer, (ClassifierMeasure if recipe.reads_labels else FlickerMeasure)(held_out, shown)
         module.to(self.device).eval()
         known = self._features(self.material, start, pixels, normal)
         seen = known if self.held_out is None else self._features(self.held_out, start, shown, normal)
         probe = Probe(*known.spread(np.unique(sets.pixel)), len(dataset.info.label_space))
-        return self._around(probe, sets, known, None, hooks), ClassifierMeasure(held, seen)
+        return self._around(probe, sets, known, None, hooks), ClassifierMeasure(held_out, seen)
 
     def _labelled(self, split: "Split", plan: "ImagePlan") -> "LabelledAnchors | None":
         """Return the labelled images that join a training without labels."""
@@ -252,7 +252,7 @@ class _ClassifierTraining(TrainingJob):
                 f"<<cache_gb={self.options.cache_gb:g}>>; raise <<cache_gb>>"
             )
         self.in_use.append(needed)
-        batch = default_batch(sum(one.numel() for one in start.module.parameters()), device=self.device)
+        batch = default_batch(sum(parameter.numel() for parameter in start.module.parameters()), device=self.device)
         rows = hashlib.sha256(np.unique(dataset.sets.frame).tobytes()).hexdigest()
         device = self.device.partition(":")[0]
         names = ["features", dataset.frames_digest(), rows, start.plan.to_json(), start.weights, device]

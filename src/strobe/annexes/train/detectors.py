@@ -287,8 +287,8 @@ class _DetectorTraining(TrainingJob):
         images = np.empty((clips, _FRAMES, INPUT, INPUT, 3), dtype=np.uint8)
         boxes: list[Sequence[Box]] = []
         with self.say.task("clips", clips) as advance:
-            for place, clip in enumerate(_training_clips(clips, self.options.seed)):
-                images[place] = clip.frames
+            for index, clip in enumerate(_training_clips(clips, self.options.seed)):
+                images[index] = clip.frames
                 boxes += [boxes_seen(clip, one) for one in range(_FRAMES)]
                 advance(1)
         return Samples.of(images.reshape(-1, INPUT, INPUT, 3), boxes, stride=STRIDE)

@@ -53,7 +53,7 @@ class Samples:
         side = images.shape[1]
         expect(images.shape[1:] == (side, side, 3) and side % stride == 0, "images", "(N, H, H, 3)", images.shape)
         expect(len(images) == len(boxes), "boxes", f"one list per image ({len(images)})", len(boxes))
-        pairs = [targets(one, side=side // stride, stride=stride) for one in boxes]
+        pairs = [targets(box, side=side // stride, stride=stride) for box in boxes]
         return cls(images, np.stack([pair[0] for pair in pairs]), np.stack([pair[1] for pair in pairs]))
 
     def __len__(self) -> int:

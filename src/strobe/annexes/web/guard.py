@@ -225,7 +225,9 @@ class Guard:
             return None  # `Attempts` limits log-ins, because it knows which ones fail
         address = (scope.get("client") or ("?",))[0]
         cookies = [part.strip() for part in b";".join(headers.get(b"cookie", [])).split(b";")]
-        own = [one.removeprefix(self._cookie).decode("latin-1") for one in cookies if one.startswith(self._cookie)]
+        own = [
+            cooky.removeprefix(self._cookie).decode("latin-1") for cooky in cookies if cooky.startswith(self._cookie)
+        ]
         session = own[-1].strip('"')[:400] if own else ""
         # Who is logged in is not held up by others at the same address.
         if not self._rates["address"].allows(address) and not (session and await self._is_session(session)):

@@ -104,10 +104,10 @@ def frame_class_ap(
     """Return each frame's mean AP over its classes, (F,), as pycocotools gives for one image; NaN as in frame_ap."""
     n_frames, n_classes = found.n_frames, found.n_classes
     total = np.zeros(n_frames)
-    for one in matches:
-        key = truth.frame[one.wanted].astype(np.int64) * n_classes + truth.label[one.wanted]
+    for match in matches:
+        key = truth.frame[match.wanted].astype(np.int64) * n_classes + truth.label[match.wanted]
         present, wanted = np.unique(key, return_counts=True)
-        group, rank = _ranks_in_groups(found, one, present)
+        group, rank = _ranks_in_groups(found, match, present)
         value = _grouped_ap(group, rank, wanted, interpolation)
         frame = present // n_classes
         classes = np.bincount(frame, minlength=n_frames)

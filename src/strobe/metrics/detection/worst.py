@@ -65,9 +65,9 @@ def worst_frames(ap: Floats, set_of_row: Ints, frame: Ints, distance: Floats, *,
     reach = np.abs(distance[order])
     everyone = np.arange(n_sets)
     rows = np.empty((n_sets, len(ks)), dtype=np.int64)
-    for place, k in enumerate(ks):
+    for index, k in enumerate(ks):
         within = np.bincount(owner, weights=reach <= k, minlength=n_sets).astype(np.int64)
-        rows[:, place] = order[starts + latest[everyone, within - 1]]
+        rows[:, index] = order[starts + latest[everyone, within - 1]]
     chosen = np.asarray(frame[rows], dtype=np.int64)
     return Worst(frame=chosen, row=rows, ap=ap[chosen])
 
@@ -92,8 +92,8 @@ def class_ap(
     for k in range(chosen.shape[1]):
         weights[:, k] = np.bincount(place[:, k], minlength=len(frames))
     total = np.zeros((found.n_classes, chosen.shape[1]))
-    for one in matches:
-        total += curve_index(truth, found, one, frames).ap(weights, interpolation=interpolation)
+    for match in matches:
+        total += curve_index(truth, found, match, frames).ap(weights, interpolation=interpolation)
     return total / len(matches)
 
 
@@ -121,7 +121,7 @@ def class_ap_without(
             continue
         frames, place = np.unique(chosen[:, k], return_inverse=True)
         weight_all = np.bincount(place, minlength=len(frames)).astype(np.float64)
-        indexes = [curve_index(truth, found, one, frames) for one in matches]
+        indexes = [curve_index(truth, found, match, frames) for match in matches]
         for begin in range(0, n_videos, _VIDEOS_AT_ONCE):
             videos = slice(begin, min(begin + _VIDEOS_AT_ONCE, n_videos))
             weights = np.repeat(weight_all[:, None], videos.stop - begin, axis=1)

@@ -89,7 +89,7 @@ class ExportedDetector:
 
 def looks_like_detector(outputs: Sequence[Tensor]) -> bool:
     """Return whether the outputs look like a detector's."""
-    shapes = [(one.name, one.shape) for one in outputs]
+    shapes = [(output.name, output.shape) for output in outputs]
     return layouts.guess_layout(shapes) is not None or layouts.has_boxes(shapes)
 
 
@@ -103,10 +103,10 @@ def box_tensors(
     file: str,
 ) -> tuple[LabelSpace, dict[str, Any]]:
     """Return the classes and the settings of a detector, complete and checked. `file` is the place for settings."""
-    name, shapes = printable(model.plain), [(one.name, one.shape) for one in outputs]
+    name, shapes = printable(model.plain), [(output.name, output.shape) for output in outputs]
     layout = settings.get("layout") or layouts.guess_layout(shapes)
     if layout not in list(layouts.LAYOUTS):  # the setting may be any JSON value
-        described = ", ".join(f"{one.name} {written(one.shape)}" for one in outputs)
+        described = ", ".join(f"{output.name} {written(output.shape)}" for output in outputs)
         raise ModelFailed(
             f"{name}: cannot infer the layout from the outputs {printable(described)}; "
             f"if it is a detector, set the layout in {file}: "
@@ -133,7 +133,7 @@ def _labels(
         return options.label_space
     if isinstance(labels, str):
         return space(labels)
-    if isinstance(labels, list) and labels and all(isinstance(one, str) for one in labels):
+    if isinstance(labels, list) and labels and all(isinstance(label, str) for label in labels):
         return detector_space(name, len(labels), names=labels)
     if labels is not None:
         raise ModelFailed(f"{printable(name)}: labels: expected a shipped space or a list of names")

@@ -40,8 +40,8 @@ def named_space(model: str, names: Sequence[str]) -> LabelSpace:
     keys = [class_key(name) for name in names]
     for candidate in (space("coco-80"), space("coco-91"), space("voc")):
         if len(keys) == len(candidate) and all(
-            key == class_key(label) or key in NO_CLASS or label in ("background", f"unused-{place}")
-            for place, (key, label) in enumerate(zip(keys, candidate.ids, strict=True))
+            key == class_key(label) or key in NO_CLASS or label in ("background", f"unused-{index}")
+            for index, (key, label) in enumerate(zip(keys, candidate.ids, strict=True))
         ):
             return candidate
     unique: list[str] = []

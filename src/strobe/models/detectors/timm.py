@@ -110,7 +110,7 @@ def _with_pyramid(model: ModelName, body: Any, head: str, channels: int) -> Any:
     from torch import nn
     from torchvision.ops import FeaturePyramidNetwork, feature_pyramid_network
 
-    widths = [int(one) for one in body.feature_info.channels()]
+    widths = [int(channel) for channel in body.feature_info.channels()]
     height, width = _PROBE_HW
     try:
         with torch.no_grad():
@@ -124,8 +124,8 @@ def _with_pyramid(model: ModelName, body: Any, head: str, channels: int) -> Any:
             "the backbone of a detector; choose a convolutional network"
         ) from error
     levels = {
-        width // one.shape[3]: place
-        for place, one in enumerate(maps)
+        width // one.shape[3]: index
+        for index, one in enumerate(maps)
         if height // one.shape[2] == width // one.shape[3]
     }
     if missing := [stride for stride in HEADS[head] if stride not in levels]:

@@ -62,9 +62,9 @@ class TinyDetector(TorchDetector):
         logits, distances = self._module(self._module.to_input(pixels))
         scores = logits.flatten(2).transpose(1, 2).sigmoid().float().cpu()
         corners = self._module.decode(distances.float()).cpu()
-        for place, (_, placement) in enumerate(prepared):
-            cell, label = (scores[place] >= _LOW_SCORE).nonzero(as_tuple=True)
-            score, boxes = scores[place][cell, label], corners[place][cell]
+        for index, (_, placement) in enumerate(prepared):
+            cell, label = (scores[index] >= _LOW_SCORE).nonzero(as_tuple=True)
+            score, boxes = scores[index][cell, label], corners[index][cell]
             kept = ops.batched_nms(boxes, score, label, _NMS_IOU)[:_MOST]
             xyxy = placement.to_image(boxes[kept].double().numpy())
             inside = (xyxy[:, 2:] - xyxy[:, :2] > 0.5).all(axis=1)

@@ -70,7 +70,7 @@ class TorchDetector:
         detections_of: dict[int, Detections] = {}
         # Run one image size at a time. In a mixed batch the smaller images are padded, and padding changes boxes.
         for shape in dict.fromkeys(shapes):
-            places = [place for place, one in enumerate(shapes) if one == shape]
+            places = [index for index, one in enumerate(shapes) if one == shape]
             with torch.inference_mode(), self._stream():
                 detections_of |= zip(places, self._same_size([prepared[place] for place in places]), strict=True)
         return [detections_of[place] for place in range(len(prepared))]

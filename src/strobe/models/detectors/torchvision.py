@@ -38,7 +38,7 @@ class TorchvisionDetector(TorchDetector):
         found = [one for batch in batches for one in self._module(batch)]
         # Transfer everything as one table, because each transfer waits for the device.
         columns = [torch.cat([one["boxes"], one["labels"][:, None], one["scores"][:, None]], dim=1) for one in found]
-        table, ends = torch.cat(columns).float().cpu().numpy(), np.cumsum([len(one) for one in columns])
+        table, ends = torch.cat(columns).float().cpu().numpy(), np.cumsum([len(column) for column in columns])
         for rows in np.split(table, ends[:-1]):
             yield detections(rows[:, :4], rows[:, 4], rows[:, 5])
 

@@ -132,7 +132,7 @@ def _prepared(start: DetectorStart, how: StartOptions, options: LoadOptions, loa
 
 
 def _untrainable(model: ModelName) -> ModelFailed:
-    schemes = [scheme for scheme, one in PROVIDERS.own_members().items() if one.detector]
+    schemes = [scheme for scheme, own_member in PROVIDERS.own_members().items() if own_member.detector]
     able = ", ".join([tiny.NETWORKS[0], *(f"{scheme}:NAME" for scheme in schemes)])
     return ModelFailed(f"{printable(model.text)}: strobe cannot train this as a detector; choose one of {able}")
 

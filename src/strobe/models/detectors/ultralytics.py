@@ -68,7 +68,7 @@ def load(model: ModelName, options: LoadOptions) -> UltralyticsDetector:
         os.environ.setdefault("YOLO_OFFLINE", "true")  # the library checks for a network connection at import
     library = require("ultralytics", what=model.text, extra="ultralytics")
     network, size = library.YOLO(str(file), task="detect", verbose=False), options.image_size or _SIZE
-    names = [str(network.names[place]) for place in sorted(network.names)]
+    names = [str(network.names[name]) for name in sorted(network.names)]
     spec = detector_spec(
         model,
         label_space=detector_space(model.text, len(names), names=names, dataset=options.label_space),

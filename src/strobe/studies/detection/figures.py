@@ -55,8 +55,8 @@ def errors(view: View) -> Answer:
             label=f"{kind} ({CAUSES[kind]})",
             narrow=kind,
             bars=[
-                Bar(value=(n := getattr(counts, kind)) / counts.failing, colour=colour_of(place), note=str(n))
-                for place, (_, counts) in enumerate(error_counts)
+                Bar(value=(n := getattr(counts, kind)) / counts.failing, colour=colour_of(index), note=str(n))
+                for index, (_, counts) in enumerate(error_counts)
             ],
         )
         for kind in kinds
@@ -101,14 +101,16 @@ def temporal(view: View) -> Answer:
     detectors = list(view.drawn(view.detectors).items())
     shown = [(key, words) for key, words in _TRACKS if any(_track(one, key) for _, one in detectors)]
     if not shown:
-        whys = {one.temporal.reason for one in view.detectors.values() if isinstance(one.temporal, Missing)}
+        whys = {
+            detector.temporal.reason for detector in view.detectors.values() if isinstance(detector.temporal, Missing)
+        }
         return Missing(next(iter(sorted(whys)), "this data has no tracked objects."))
 
     rows = [
         ChartRow(
             label=words,
             marks=side_by_side(
-                [Mark(value=_track(one, key), colour=colour_of(place)) for place, (_, one) in enumerate(detectors)]
+                [Mark(value=_track(one, key), colour=colour_of(index)) for index, (_, one) in enumerate(detectors)]
             ),
         )
         for key, words in shown

@@ -27,8 +27,8 @@ from strobe.studies.detection.words import detection_lead
 
 def _detection(model: DetectionResult) -> Row:
     out: Row = {}
-    for name, found in figures_of(model).items():
-        out |= spread(name, found)
+    for name, figure in figures_of(model).items():
+        out |= spread(name, figure)
     return out
 
 
@@ -68,7 +68,7 @@ class Detection(Study):
 
     def lead(self, view: View, models: Mapping[str, ModelResult]) -> tuple[str, str] | None:
         """Return mAP of the most robust detector on anchors and on the worst frames."""
-        scored = {name: one for name, one in models.items() if isinstance(one, DetectionResult)}
+        scored = {name: model for name, model in models.items() if isinstance(model, DetectionResult)}
         return detection_lead(view, scored) if scored else None
 
     def figures(self, view: View) -> Sequence[SectionFigures]:
@@ -131,10 +131,10 @@ class DetectorScores(Collector):
 
     def into(self, results: Results) -> Results:
         """Return the results with agreement and comparison of the detectors."""
-        scores = [one for one in results.models.values() if isinstance(one, DetectionScore)]
+        scores = [model for model in results.models.values() if isinstance(model, DetectionScore)]
         if not scores:
             return results
-        models = {**results.models, **{one.model: one for one in with_twins(scores)}}
+        models = {**results.models, **{with_twin.model: with_twin for with_twin in with_twins(scores)}}
         comparison = (*results.comparison, *compare(self._dataset, scores))
         return replace(results, models=models, comparison=comparison)
 

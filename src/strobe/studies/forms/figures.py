@@ -32,7 +32,7 @@ def forms_figure(view: View) -> Answer:
     every = found(view)
     if not every:
         return Missing("no model has several forms in this run.")
-    return [_figure(forms, place if len(every) > 1 else None) for place, forms in enumerate(every, start=1)]
+    return [_figure(forms, index if len(every) > 1 else None) for index, forms in enumerate(every, start=1)]
 
 
 def _figure(forms: Forms, number: int | None) -> FigureContent:

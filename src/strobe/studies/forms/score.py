@@ -59,8 +59,8 @@ def forms_of(plan: Plan, family: FormFamily, models: Mapping[str, ModelForm]) ->
 def _own(plan: Plan, form: ModelForm) -> dict[str, Any]:
     """Return what a form shows by itself: its figures, its speed and its size."""
     own: dict[str, Any] = {name: form.facts.get(name) for name in ("frames_per_second", "size")} | dict(form.own)
-    if "flicker" not in own and (found := flicker_of(plan, form.answers)) is not None:
-        own["flicker"] = found
+    if "flicker" not in own and (flicker := flicker_of(plan, form.answers)) is not None:
+        own["flicker"] = flicker
     return own
 
 
@@ -79,8 +79,8 @@ def _score(plan: Plan, name: str, old: ModelForm, new: ModelForm) -> FormScore:
     pair = FormPair(plan, old.answers, new.answers)
     options = plan.options
     figures = {
-        one.name: figure(one, pair, replicates=options.draws, seed=options.seed, interval=options.interval)
-        for one in measures_of("forms")
+        measure.name: figure(measure, pair, replicates=options.draws, seed=options.seed, interval=options.interval)
+        for measure in measures_of("forms")
     }
     parts: dict[str, Any] = {}
     if pair.is_classes:

@@ -52,9 +52,9 @@ class FormsStudy(Study):
     def chapter(self, page: PageInput) -> Chapter:
         """Return the chapter with the table, the figure, the classes and sets, and pictures of changed frames."""
         intro = [
-            f"{printable(one.model)} differs from {printable(forms.reference)} in: {differs_text(one)}."
+            f"{printable(form.model)} differs from {printable(forms.reference)} in: {differs_text(form)}."
             for forms in found(page.view)
-            for one in forms.forms[1:]
+            for form in forms.forms[1:]
         ]
         tables = form_lines(page.view, on_page=True)
         content: Mapping[str, Any] = {"intro": intro, "tables": tables, "cases": _pictures(page)}
@@ -85,8 +85,8 @@ class FormScores(Collector):
         """Return the results with the forms of each model."""
         flicker = {} if results.flicker is None else results.flicker.models
         models = {
-            name: replace(one, own={**one.own, "flicker": flicker[name].flicker}) if name in flicker else one
-            for name, one in self._models.items()
+            name: replace(model, own={**model.own, "flicker": flicker[name].flicker}) if name in flicker else model
+            for name, model in self._models.items()
         }
         plan = Plan(self._scoring.merged, self._scoring.options)
         scored = [forms_of(plan, family, models) for family in self._scoring.families]
@@ -103,9 +103,9 @@ def _pictures(page: PageInput) -> list[dict[str, Any]]:
     keys = page.all_sets.frames.key
     out = []
     for forms in found(page.view):
-        for one in forms.forms[1:]:
+        for form in forms.forms[1:]:
             shown = []
-            for frame in one.frames:
+            for frame in form.frames:
                 row = np.flatnonzero(keys == frame.frame)
                 try:
                     image = picture(page.source.read(int(row[0])), longest=_LONGEST, quality=70) if len(row) else ""
@@ -114,7 +114,7 @@ def _pictures(page: PageInput) -> list[dict[str, Any]]:
                 text = {name: printable(getattr(frame, name), limit=60) for name in ("old", "new", "right", "set")}
                 shown.append({"image": image, **text})
             if shown:
-                out.append({"title": f"{printable(one.model)} against {printable(forms.reference)}", "frames": shown})
+                out.append({"title": f"{printable(form.model)} against {printable(forms.reference)}", "frames": shown})
     return out
 
 

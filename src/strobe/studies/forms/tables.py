@@ -10,7 +10,7 @@ from strobe.studies.forms.words import found
 
 def _forms(view: View) -> Iterator[Row]:
     for forms in found(view):
-        names = list(dict.fromkeys(name for one in forms.forms for name in one.pair))
+        names = list(dict.fromkeys(name for form in forms.forms for name in form.pair))
         for one in forms.forms:
             row: Row = {"reference": forms.reference, **as_row(one), "differs": "; ".join(one.differs)}
             for name in names:
@@ -20,9 +20,9 @@ def _forms(view: View) -> Iterator[Row]:
 
 def _counts(view: View, of: Callable[[FormScore], tuple[FlipCounts, ...]]) -> Iterator[Row]:
     for forms in found(view):
-        for one in forms.forms:
-            for counts in of(one):
-                yield {"reference": forms.reference, "model": one.model, **as_row(counts)}
+        for form in forms.forms:
+            for counts in of(form):
+                yield {"reference": forms.reference, "model": form.model, **as_row(counts)}
 
 
 TABLES: Mapping[str, Callable[[View], Table]] = {

@@ -21,7 +21,7 @@ _SHOWN = 5
 def found(view: View) -> tuple[Forms, ...]:
     """Return the forms in the results."""
     records = (view.results.studies or {}).get(NAME, ())
-    return tuple(decode(Forms, one, where=f"studies.{NAME}") for one in records)
+    return tuple(decode(Forms, record, where=f"studies.{NAME}") for record in records)
 
 
 def differs_text(one: FormScore) -> str:
@@ -64,11 +64,11 @@ def form_lines(view: View, *, on_page: bool = False) -> list[Lines]:
     for forms in found(view):
         out.append(_table(view, forms, on_page=on_page))
         if on_page:
-            for one in forms.forms[1:]:
-                has_labels = "negative_flips" in one.pair
-                for title, rows in (("Which classes?", one.classes), ("Which sets?", one.sets)):
+            for form in forms.forms[1:]:
+                has_labels = "negative_flips" in form.pair
+                for title, rows in (("Which classes?", form.classes), ("Which sets?", form.sets)):
                     if rows:
-                        out.append(_counts(f"{title} {printable(one.model, limit=60)}", rows, has_labels=has_labels))
+                        out.append(_counts(f"{title} {printable(form.model, limit=60)}", rows, has_labels=has_labels))
     return out
 
 
@@ -77,13 +77,13 @@ def _table(view: View, forms: Forms, *, on_page: bool) -> Lines:
     pairs = _columns(forms)
     own = [name for name in ("acc_pmk", "map_pmk", "flicker") if any(getattr(one, name) for one in every)]
     rows = []
-    for place, one in enumerate(every):
+    for index, one in enumerate(every):
         shown = [one.agreement, *(one.pair.get(name) for name in pairs)] if "changed" not in pairs else []
         shown = shown or [one.pair.get(name) for name in pairs]
         rows.append(
             [
                 printable(one.model, limit=60),
-                *("" if place == 0 else _cell(value) for value in shown),
+                *("" if index == 0 else _cell(value) for value in shown),
                 *(_cell(getattr(one, name)) for name in own),
                 NONE if one.frames_per_second is None else f"{one.frames_per_second:.1f}",
                 NONE if one.size is None else f"{one.size / 1e6:.1f}",
@@ -117,7 +117,7 @@ def _columns(forms: Forms) -> list[str]:
         "objects_relabelled",
         "objects_moved",
     )
-    return [name for name in wanted if any(name in one.pair for one in forms.forms)]
+    return [name for name in wanted if any(name in form.pair for form in forms.forms)]
 
 
 def _cell(value: Estimate | None) -> str:
@@ -128,12 +128,12 @@ def _counts(title: str, rows: tuple[FlipCounts, ...], *, has_labels: bool) -> Li
     columns = ["", "frames", *(["negative flips", "positive flips"] if has_labels else []), "changed"]
     cells = [
         [
-            printable(one.name, limit=60),
-            plain_number(one.frames),
-            *([plain_number(one.negative), plain_number(one.positive)] if has_labels else []),
-            plain_number(one.changed),
+            printable(row.name, limit=60),
+            plain_number(row.frames),
+            *([plain_number(row.negative), plain_number(row.positive)] if has_labels else []),
+            plain_number(row.changed),
         ]
-        for one in rows[:_SHOWN]
+        for row in rows[:_SHOWN]
     ]
     rest = len(rows) - _SHOWN
     return title, columns, cells, [f"{rest} more: tables/form_classes.csv, tables/form_sets.csv"] if rest > 0 else []

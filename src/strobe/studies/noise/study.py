@@ -95,10 +95,10 @@ class NoiseScores(Collector):
 
 
 def _with_noise(flicker: FlickerResults, noise: Mapping[str, NoiseScore]) -> FlickerResults:
-    models = {name: replace(one, noise=noise.get(name)) for name, one in flicker.models.items()}
+    models = {name: replace(model, noise=noise.get(name)) for name, model in flicker.models.items()}
     if flicker.detectors is None:
         return replace(flicker, models=models)
-    detectors = {name: replace(one, noise=noise.get(name)) for name, one in flicker.detectors.items()}
+    detectors = {name: replace(detector, noise=noise.get(name)) for name, detector in flicker.detectors.items()}
     return replace(flicker, models=models, detectors=detectors)
 
 

@@ -42,7 +42,7 @@ NOBODY = "no person named an image of this dataset."
 
 def _models(view: View, score: PeopleScore) -> dict[str, Any]:
     """Return the models that are drawn next to people: the models in `show` first, then the others by rank."""
-    mine = {one.model: one for one in score.models}
+    mine = {model.model: model for model in score.models}
     ranked = [name for name in dict.fromkeys([*view.show, *view.ranked]) if name in mine]
     return {name: mine[name] for name in ranked[:MOST_MODELS]}
 
@@ -64,7 +64,7 @@ def people_accuracy(view: View) -> Answer:
         each = sorted(value_of(one.accuracy) for one in score.people)
         text += f" (single people: {percent(each[0], digits=0)} to {percent(each[-1], digits=0)})"
         text += f". Their majority is right on {percent(score.majority)}"
-    if best := [one for one in _models(view, score).values() if is_known(one.difference)]:
+    if best := [model for model in _models(view, score).values() if is_known(model.difference)]:
         least, names, tie = extreme(best, lambda one: value_of(one.difference), lambda one: one.model, pick=min)
         text += f". They are {ahead(least.difference)} {names}, the best model{'s' if tie else ''} on these images"
     how = "Lines are 95 % intervals over images; small ticks are single people. “None of these”, “cannot tell” and no \
@@ -83,8 +83,8 @@ def _raters(view: View, score: PeopleScore) -> tuple[Paint, int]:
     if score.n_people > 1:
         rows.append(("their majority", score.majority, MUTED, "D"))
     rows += [
-        (name, one.accuracy, colour_of(place), marker_of(place))
-        for place, (name, one) in enumerate(_models(view, score).items())
+        (name, one.accuracy, colour_of(index), marker_of(index))
+        for index, (name, one) in enumerate(_models(view, score).items())
     ]
     chart = [
         ChartRow(label=name, marks=(*(() if y else _ticks(score)), Mark(value=found, colour=colour, marker=marker)))
@@ -101,8 +101,8 @@ def _kinds(view: View, rows: Mapping[str, PeopleScore]) -> tuple[Paint, int]:
     for kind, score in rows.items():
         mine = _models(view, score)
         models = [
-            Mark(value=mine[name].accuracy if name in mine else None, colour=colour_of(place), marker=marker_of(place))
-            for place, name in enumerate(names)
+            Mark(value=mine[name].accuracy if name in mine else None, colour=colour_of(index), marker=marker_of(index))
+            for index, name in enumerate(names)
         ]
         people, *others = side_by_side([Mark(value=score.accuracy, colour=INK), *models])
         chart.append(ChartRow(label=kind, marks=(*_ticks(score, people.at), people, *others)))
@@ -130,7 +130,7 @@ def people_consistency(view: View) -> Answer:
     """A matrix of error consistency: every person with every other person, and with every model."""
     matrices = []
     for name, score in asked(view).items():
-        known = [one for one in score.pairs if is_known(one.kappa) and one.kappa.n >= LEAST_SHARED]
+        known = [pair for pair in score.pairs if is_known(pair.kappa) and pair.kappa.n >= LEAST_SHARED]
         cells = {(one.person, str(one.other_is), one.other): one.kappa for one in known}
         if cells:
             matrices.append((name, score, cells))
@@ -154,7 +154,7 @@ def _consistency_sentence(view: View, score: PeopleScore) -> str:
     parts = []
     if is_known(score.consistency):
         parts.append(f"the mean κ of two people is {kappa(score.consistency)}")
-    models = [one for one in _models(view, score).values() if is_known(one.consistency)]
+    models = [model for model in _models(view, score).values() if is_known(model.consistency)]
     if models:
         best, names, _ = extreme(models, lambda one: value_of(one.consistency), lambda one: one.model)
         parts.append(f"the mean κ of a person and {names} is {kappa(best.consistency)}"
@@ -363,9 +363,9 @@ def people_preservation(view: View) -> Answer:
     """The share of changed images to which people still give the class of the original."""
     found = view.results.people
     rows = [] if found is None else [one for one in found.preservation if is_known(one.named)]
-    if all(one.variant == ANCHOR for one in rows):
+    if all(row.variant == ANCHOR for row in rows):
         return Missing("no person named a changed image.")
-    names = ["original images" if one.role == "anchor" else printable(one.variant) for one in rows]
+    names = ["original images" if row.role == "anchor" else printable(row.variant) for row in rows]
     marks = [f"{name} (control)" if one.role == "control" else name for name, one in zip(names, rows, strict=True)]
 
     chart = []
@@ -373,7 +373,7 @@ def people_preservation(view: View) -> Answer:
         blue, orange = (RIGHT, WRONG) if one.role == "same" else (MUTED, GREY)
         both = Mark(value=one.named, colour=blue), Mark(value=one.kept, colour=orange, marker="D")
         chart.append(ChartRow(label=name, marks=side_by_side(both)))
-    same = [one for one in rows if one.role == "same"] or [one for one in rows if one.role == "control"]
+    same = [row for row in rows if row.role == "same"] or [row for row in rows if row.role == "control"]
     worst, hardest, tie = extreme(same, lambda one: value_of(one.named), lambda one: one.variant, pick=min)
     text = f"Under {hardest}, {percent(worst.named)} of the answers give the class of the original"
     text += "" if tie else f", and {percent(worst.kept)} of the images keep it by majority"

@@ -24,7 +24,7 @@ def people_boxes(view: View) -> Answer:
     if boxes.suggested.count:
         found.append(("without detector boxes", boxes.overlap_own, MUTED))
     pairs = boxes.pairs[:MOST_PAIRS] if boxes.n_people > 2 else ()
-    found += [(f"{one.person} and {one.other}", one.overlap, RIGHT) for one in pairs]
+    found += [(f"{pair.person} and {pair.other}", pair.overlap, RIGHT) for pair in pairs]
     rows = [
         ChartRow(label=name, marks=(Mark(value=overlap, colour=colour),))
         for name, overlap, colour in found

@@ -52,7 +52,7 @@ def drawn_results(dataset: Dataset, *, agree: float = AGREE, seed: int = 0) -> D
         n_people=len(names),
         n_pictures=len(pictures),
         n_answers=sum(answer.frame_id in source for answer in dataset.drawn),
-        kept=_share([one.is_kept for one in pictures], [source[one.frame_id] for one in pictures]),
+        kept=_share([picture.is_kept for picture in pictures], [source[picture.frame_id] for picture in pictures]),
         reasons=dict(sorted(Counter(word.reason for word in words if word.decision == "discard").items())),
         overlap=_overlap(met, seed),
         overlap_own=_overlap([one for one in met if not one.both_suggested], seed),
@@ -60,7 +60,7 @@ def drawn_results(dataset: Dataset, *, agree: float = AGREE, seed: int = 0) -> D
             [disagree(answers, agree=agree) for answers in several.values()], [source[one] for one in several]
         ),
         fleiss_kappa=_kappa(several, source, seed),
-        unsettled=sum(one.overlap is not None and one.overlap < agree for one in pictures),
+        unsettled=sum(picture.overlap is not None and picture.overlap < agree for picture in pictures),
         suggested=_share([word.suggested for word in boxes], [source[word.frame_id] for word in boxes]),
         area=_area(dataset, pictures),
         people=tuple(_person(name, words, met, seed) for name in names),
@@ -106,10 +106,10 @@ def _kappa(several: Mapping[str, Sequence[BoxAnswer]], source: Mapping[str, int]
 def _area(dataset: Dataset, pictures: Sequence[Drawn]) -> float | None:
     frames, row = dataset.frames, {frame: row for row, frame in enumerate(dataset.frame_ids())}
     shares = []
-    for one in pictures:
-        whole = int(frames.width[row[one.frame_id]]) * int(frames.height[row[one.frame_id]])
-        if one.xyxy is not None and whole:
-            x0, y0, x1, y1 = one.xyxy
+    for picture in pictures:
+        whole = int(frames.width[row[picture.frame_id]]) * int(frames.height[row[picture.frame_id]])
+        if picture.xyxy is not None and whole:
+            x0, y0, x1, y1 = picture.xyxy
             shares.append((x1 - x0) * (y1 - y0) / whole)
     return median(shares) if shares else None
 

@@ -14,7 +14,7 @@ from strobe.studies.people.words import asked, boxes_quality, kappa, people_note
 def _people(view: View, rows: Callable[[PeopleScore], Iterable[Row]]) -> Table:
     """Return rows of the names that people gave to images; the first column is the kind of image."""
     scores = () if view.results.people is None else view.results.people.scores
-    return [{"variant": one.variant, "condition": one.condition, **row} for one in scores for row in rows(one)]
+    return [{"variant": score.variant, "condition": score.condition, **row} for score in scores for row in rows(score)]
 
 
 def _named(score: PeopleScore) -> Row:

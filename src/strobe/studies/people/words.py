@@ -77,8 +77,8 @@ def asked(view: View) -> dict[str, PeopleScore]:
     """Return the scores by the kind of images that people saw. With several kinds, each score names its condition."""
     found = view.results.people
     scores = () if found is None else found.scores
-    several = len({one.condition for one in scores}) > 1
-    return {_shown(view, one, several=several): one for one in scores}
+    several = len({score.condition for score in scores}) > 1
+    return {_shown(view, score, several=several): score for score in scores}
 
 
 def _shown(view: View, one: PeopleScore, *, several: bool) -> str:
@@ -95,7 +95,7 @@ def quality(found: PeopleResults) -> str:
     parts = [
         f"{people_text(found.n_people)}, {counted(found.n_answers, 'answer')} to {counted(found.n_pictures, 'image')}"
     ]
-    known = [one.fleiss_kappa for one in found.scores if is_known(one.fleiss_kappa)]
+    known = [score.fleiss_kappa for score in found.scores if is_known(score.fleiss_kappa)]
     if len(known) == 1:
         parts.append(f"agreement (Fleiss’ κ) {kappa(known[0])}")
     elif known:
@@ -116,13 +116,13 @@ def people_chapter(view: View) -> PeopleChapter | None:
     beside = [
         ModelBesidePeople(
             pictures=name,
-            model=printable(one.model),
-            accuracy=one.accuracy,
-            difference=one.difference,
-            consistency=one.consistency,
+            model=printable(model.model),
+            accuracy=model.accuracy,
+            difference=model.difference,
+            consistency=model.consistency,
         )
         for name, score in rows.items()
-        for one in score.models
+        for model in score.models
     ]
     return PeopleChapter(
         n_people=people.n_people,
@@ -142,10 +142,10 @@ def people_notes(view: View) -> list[str]:
         return []
     out = [
         view.words.say(f"{reason[0].upper()}{reason[1:]}.")
-        for reason in dict.fromkeys(one.accuracy.reason for one in people.scores)
+        for reason in dict.fromkeys(score.accuracy.reason for score in people.scores)
         if reason
     ]
-    agreed = [figure for one in people.scores for figure in (one.fleiss_kappa, one.consistency)]
+    agreed = [figure for score in people.scores for figure in (score.fleiss_kappa, score.consistency)]
     if any(one.reason and one.low is not None for one in agreed):
         out.append(
             f"Some figures of agreement or error consistency use fewer than {FEW_PICTURES} images that the same people "

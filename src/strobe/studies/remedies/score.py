@@ -62,7 +62,7 @@ def interruptions(dataset: Dataset, answers: Answers) -> int:
     if isinstance(along, Missing):
         return 0
     columns = [column_of(one, along) for one in (outages, class_changes)]
-    return int(sum(one.total.sum() for one in columns if isinstance(one, Column)))
+    return int(sum(column.total.sum() for column in columns if isinstance(column, Column)))
 
 
 CHANGES: Mapping[type[Any], Callable[[Dataset, Answers], int]] = {
@@ -217,7 +217,7 @@ class Measured:
             accuracy = _accuracy(truth.plan, answers.as_classes())
         late, is_timed = followed.delay_s[followed.delay_s > 0], bool(np.isfinite(line.seconds).all())
         parts = [] if remedy == NONE else remedy.split(" + ")
-        delay = 1000 * sum(Remedy.of(one).delay(line.step_s) for one in parts)
+        delay = 1000 * sum(Remedy.of(part).delay(line.step_s) for part in parts)
         return RemedyScore(
             model=self.model,
             remedy=remedy,
@@ -286,7 +286,7 @@ def default_answers(dataset: Dataset, answers: Answers) -> Iterator[tuple[Remedy
 def with_front(rows: Sequence[RemedyScore]) -> tuple[RemedyScore, ...]:
     """Return the rows of one model with the Pareto front marked."""
     costs = [
-        (one.changes, one.swallowed, one.delay_ms or 0.0, one.forwards or 1.0, -_value(one.acc_pmk)) for one in rows
+        (row.changes, row.swallowed, row.delay_ms or 0.0, row.forwards or 1.0, -_value(row.acc_pmk)) for row in rows
     ]
     return tuple(replace(one, is_front=best) for one, best in zip(rows, on_front(costs), strict=True))
 
@@ -298,14 +298,14 @@ def recommended(rows: Sequence[RemedyScore]) -> RemedyScore | None:
     come first. Then, if real changes are known, the fewest changes decide. If none is known, nobody knows what a
     remedy hides, and the fewest altered frames decide.
     """
-    bare = next(one for one in rows if one.remedy == NONE)
+    bare = next(row for row in rows if row.remedy == NONE)
     able = [
-        one
-        for one in rows
-        if one.remedy != NONE
-        and (one.fewer or 0) >= ENOUGH
-        and one.swallowed <= FEW * one.real_changes
-        and _value(one.acc_pmk) >= _value(bare.acc_pmk)
+        row
+        for row in rows
+        if row.remedy != NONE
+        and (row.fewer or 0) >= ENOUGH
+        and row.swallowed <= FEW * row.real_changes
+        and _value(row.acc_pmk) >= _value(bare.acc_pmk)
     ]
     known = bare.real_changes > 0
     return next(

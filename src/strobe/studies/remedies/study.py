@@ -48,7 +48,7 @@ def remedies(view: View) -> Answer:
 
 def _panel(rows: Sequence[RemedyScore], axes: Any) -> None:
     axes.plot([0], [0], alpha=0)  # both axes start at 0
-    points = [(one.delay_ms or 0.0, one.changes_per_s, one) for one in rows if one.changes_per_s is not None]
+    points = [(row.delay_ms or 0.0, row.changes_per_s, row) for row in rows if row.changes_per_s is not None]
     known = sorted(points, key=lambda point: point[:2])
     lowest = [point for at, point in enumerate(known) if point[1] < min((y for _, y, _ in known[:at]), default=np.inf)]
     for is_front, colour, name in ((False, GREY, "other remedies"), (True, RIGHT, "Pareto front")):
@@ -60,7 +60,7 @@ def _panel(rows: Sequence[RemedyScore], axes: Any) -> None:
 
 
 def _table(view: View) -> Table:
-    return [as_row(one) for rows in scores(view).values() for one in rows]
+    return [as_row(row) for rows in scores(view).values() for row in rows]
 
 
 TABLES: Mapping[str, Callable[[View], Table]] = {NAME: _table}
@@ -135,7 +135,7 @@ class RemedyScores(Collector):
                 text = f"{inner} + {text}"
             if of in self._own:
                 measured, rows = self._own[of]
-                rows[:] = [*(one for one in rows if one.remedy != text), measured.score(answers, text, passes)]
+                rows[:] = [*(row for row in rows if row.remedy != text), measured.score(answers, text, passes)]
         found = {name: with_front(rows) for name, (_, rows) in self._own.items() if len(rows) > 1}
         return replace(results, studies={**(results.studies or {}), NAME: found}) if found else results
 

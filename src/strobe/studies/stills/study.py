@@ -21,7 +21,7 @@ class Stills(Study):
 
     def lead(self, view: View, models: Mapping[str, ModelResult]) -> tuple[str, str] | None:
         """Return the accuracy of the best model."""
-        found = {name: one.acc_orig for name, one in models.items() if isinstance(one, ClassificationResult)}
+        found = {name: model.acc_orig for name, model in models.items() if isinstance(model, ClassificationResult)}
         return still_lead(view, found) if found else None
 
     def question(self, view: View) -> str:

@@ -33,7 +33,7 @@ def _who(view: View) -> str:
 def still_terms(view: View) -> list[tuple[str, str]]:
     """Return the terms for single images."""
     if view.detectors and not view.classifiers:
-        named = [(one.name, one.meaning) for one in measures(view, Task.DETECTION)]
+        named = [(measure.name, measure.meaning) for measure in measures(view, Task.DETECTION)]
         return [*named, *DETECTION_TERMS, interval_term(view)]
     of = "; for people, share of answers that are right" if view.results.people else ""
     accuracy = ("accuracy", f"Share of images that the model gets right{of} (acc_orig in the files).")

@@ -54,11 +54,11 @@ def change_table(view: View) -> ChangeTable | None:
     models = view.results.models
     before, after = models[pair_change.before].headline, models[pair_change.after].headline
     rows = []
-    for place, row in enumerate(_rows(view)):
+    for index, row in enumerate(_rows(view)):
         turned = row.difference if row.a == pair_change.after else _turned(row.difference)
         measure = view.words.metric(row.metric)
         rows.append(
-            ChangeRow(measure=measure, before=before[place], after=after[place], difference=turned, p=row.p_holm)
+            ChangeRow(measure=measure, before=before[index], after=after[index], difference=turned, p=row.p_holm)
         )
     return ChangeTable(
         change=pair_change,

@@ -71,7 +71,7 @@ def curve(view: View) -> Answer:
 def time_curve(view: View) -> Answer:
     """Accuracy against milliseconds."""
     models = view.drawn(view.classifiers)
-    curves = {name: one.time_curve for name, one in models.items()}
+    curves = {name: model.time_curve for name, model in models.items()}
     series = lines_of(
         curves, lambda one: () if isinstance(one, Missing) else ((point.ms, point.acc) for point in one.points)
     )
@@ -128,8 +128,8 @@ def _from_one(series: Series) -> Series:
     """Return the line that starts at the anchor, where every counted answer is right."""
     if series.x[0] == 0:
         return series
-    one = Estimate(value=1.0, low=1.0, high=1.0, n=series.y[0].n)
-    return replace(series, x=[0.0, *series.x], y=[one, *series.y])
+    estimate = Estimate(value=1.0, low=1.0, high=1.0, n=series.y[0].n)
+    return replace(series, x=[0.0, *series.x], y=[estimate, *series.y])
 
 
 @question("comparison", "Which differences between models are significant?")

@@ -44,7 +44,7 @@ def per_offset(view: View) -> Answer:
     offset_errors = dict(zip(first.x, first.y, strict=True))
     # Truncated sets may have fewer members on one side, but all sets have the same weight.
     ends = [offset_errors[x] for x in {min(offset_errors), max(offset_errors)} if x] or [offset_errors[0.0]]
-    error = sum(value_of(one) * one.n for one in ends) / max(sum(one.n for one in ends), 1)
+    error = sum(value_of(end) * end.n for end in ends) / max(sum(end.n for end in ends), 1)
     text = f"{printable(first.name)} is wrong on {percent(error)} of the outermost {words.frames}"
     if 0.0 in offset_errors:
         more = error - value_of(offset_errors[0.0])
@@ -151,8 +151,8 @@ def by_fps(view: View) -> Answer:
             label=_range_name(drops, text, bin_text[text]),
             marks=side_by_side(
                 [
-                    Mark(value=known.get((model, text)), colour=colour_of(place), marker=marker_of(place))
-                    for place, (model, _) in enumerate(drops)
+                    Mark(value=known.get((model, text)), colour=colour_of(index), marker=marker_of(index))
+                    for index, (model, _) in enumerate(drops)
                 ]
             ),
         )
@@ -282,7 +282,11 @@ def bin_names(names: Sequence[str], measure: HintWords | None = None) -> list[st
     matches = [_BIN.fullmatch(name) for name in names]
     try:
         edges = {
-            text: measure.convert(float(text)) for one in matches if one for text in (one["low"], one["edge"]) if text
+            text: measure.convert(float(text))
+            for match in matches
+            if match
+            for text in (match["low"], match["edge"])
+            if text
         }
     except ValueError:  # not numbers: the names stay unchanged
         return list(names)

@@ -36,8 +36,8 @@ from strobe.studies.temporal.words import off_the_line, set_terms, temporal_lead
 
 def _headline(model: ClassificationResult) -> Row:
     out: Row = {"model_type": model.model_type}
-    for name, found in figures_of(model).items():
-        out |= spread(name, found)
+    for name, figure in figures_of(model).items():
+        out |= spread(name, figure)
     return out | {"unscored_frames": model.unscored.frames, "unscored_sets": model.unscored.sets}
 
 
@@ -70,7 +70,10 @@ TABLES: Mapping[str, Callable[[View], Table]] = {
     # The model `all models` is the mean over models on their common members.
     "per_offset": lambda view: (
         each(view.classifiers, lambda model: map(as_row, model.per_offset))
-        + [{"model": "all models", **as_row(one)} for one in view.results.offset_error_all_models]
+        + [
+            {"model": "all models", **as_row(offset_error_all_model)}
+            for offset_error_all_model in view.results.offset_error_all_models
+        ]
     ),
     "smoothing": lambda view: each(
         view.classifiers,
@@ -89,7 +92,10 @@ TABLES: Mapping[str, Callable[[View], Table]] = {
         lambda model: (
             ()
             if (of := model.all_classes) is None
-            else ({"source": of.source, "n_own": of.n_own, "n_all": of.n_all, **as_row(one)} for one in of.pictures)
+            else (
+                {"source": of.source, "n_own": of.n_own, "n_all": of.n_all, **as_row(picture)}
+                for picture in of.pictures
+            )
         ),
     ),
 }
@@ -146,7 +152,7 @@ class Temporal(Study):
 
     def lead(self, view: View, models: Mapping[str, ModelResult]) -> tuple[str, str] | None:
         """Return how often the most robust model is right on anchors and on whole sets."""
-        scored = {name: one for name, one in models.items() if isinstance(one, ClassificationResult)}
+        scored = {name: model for name, model in models.items() if isinstance(model, ClassificationResult)}
         return temporal_lead(view, scored) if scored else None
 
     def question(self, view: View) -> str:
@@ -238,7 +244,7 @@ class ClassifierScores(Collector):
 
     def into(self, results: Results) -> Results:
         """Return the results with agreement, comparison and trend of the classifiers."""
-        scores = [one for one in results.models.values() if isinstance(one, ClassificationScore)]
+        scores = [model for model in results.models.values() if isinstance(model, ClassificationScore)]
         if not scores:
             return results
         options = self._scoring.options

@@ -57,7 +57,7 @@ def set_terms(view: View) -> list[tuple[str, str]]:
         out.append((who, means))
         out += DETECTION_TERMS
     for task in tasks:
-        named = [(one.name, one.meaning) for one in measures(view, task)]
+        named = [(measure.name, measure.meaning) for measure in measures(view, task)]
         out += [(f"{name} ({task})" if both and name == "drop" else name, meaning) for name, meaning in named]
     if Task.DETECTION in tasks:
         out += [(f"error: {name}", f"{text[:1].upper()}{text[1:]}.") for name, text in CAUSES.items()]
@@ -91,7 +91,7 @@ def _lede(models: Mapping[str, ClassificationResult], view: View) -> str:
         broken = "no set breaks" if not lost else "1 set breaks" if lost == 1 else f"{plain_number(lost)} sets break"
         cost = f"a drop of {measured(one.drop, 'points')}"
         return f"Of {counted(right, 'set')} with a right anchor, {broken} {words.within}: {cost}."
-    drops = {name: one.drop for name, one in models.items() if is_known(one.drop)}
+    drops = {name: model.drop for name, model in models.items() if is_known(model.drop)}
     # Not "the most robust": the model that holds most sets may also be the one that loses most.
     text = f"None of the other {len(models) - 1} models holds on more sets. "
     if len(models) == 2:
@@ -114,5 +114,5 @@ def off_the_line(view: View) -> list[ModelTrend]:
     """Return the effective robustness of every model, highest first, if a line could be fitted."""
     found = view.results.trend
     models = () if isinstance(found, Missing) or view.words.is_still else found.models
-    rows = [one for one in models if is_known(one.effective_robustness.linear, one.effective_robustness.logit)]
+    rows = [model for model in models if is_known(model.effective_robustness.linear, model.effective_robustness.logit)]
     return sorted(rows, key=lambda one: -value_of(one.effective_robustness.linear))

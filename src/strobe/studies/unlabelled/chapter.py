@@ -94,9 +94,9 @@ def _track(name: str, answers: Mapping[str, Answers], frames: Ints) -> _Track:
 def _intro(found: FlickerResults, readings: Sequence[str], *, is_below: bool) -> list[str]:
     out = [f"{printable(name)}: {bound(found, one, 'it', name)}" for name, one in list(ranked(found).items())[:1]]
     out = out if is_below else []
-    early = [f"{printable(name)}: {stopped(one)}." for name, one in found.models.items() if one.stopped_early]
+    early = [f"{printable(name)}: {stopped(model)}." for name, model in found.models.items() if model.stopped_early]
     notes = {name: one.notes for name, one in found.models.items()}
-    notes |= {name: one.notes for name, one in (found.detectors or {}).items()}
+    notes |= {name: detector.notes for name, detector in (found.detectors or {}).items()}
     own = [f"{printable(name)}: {text}" for name, texts in notes.items() for text in texts or ()]
     return [*out, *(f"{line}." for line in (*excluded(found), *readings, *own)), *early]
 
@@ -131,7 +131,7 @@ def _tables(found: FlickerResults) -> list[Lines]:
 
 
 def _intervals(models: Mapping[str, FlickerScore]) -> str:
-    known = any(one.flicker.low is not None for one in models.values())
+    known = any(model.flicker.low is not None for model in models.values())
     return ", with 95 % intervals" if known else "; one video has no intervals"
 
 
@@ -253,7 +253,7 @@ def _colours(dataset: Dataset, tracks: list[_Track], places: Ints) -> tuple[dict
     """Return a colour for each of the most frequent answers of a video, and the legend."""
     labels, many = np.unique(np.concatenate([track.label[places] for track in tracks]), return_counts=True)
     top = labels[np.argsort(-many, kind="stable")][:COLOURS].tolist()
-    colours = {label: place + 1 for place, label in enumerate(top)}
+    colours = {label: index + 1 for index, label in enumerate(top)}
     names = [
         (colours[label], "none of the classes" if label < 0 else printable(dataset.info.label_space.names[label]))
         for label in top

@@ -39,7 +39,14 @@ def box_tables(found: FlickerResults) -> list[Lines]:
     if not found.detectors:
         return []
     columns = ["Detector", *box_columns(), "Objects"]
-    return [("How long do objects have no box?", columns, box_rows(found), [f"{one}." for one in box_notes(found)])]
+    return [
+        (
+            "How long do objects have no box?",
+            columns,
+            box_rows(found),
+            [f"{box_note}." for box_note in box_notes(found)],
+        )
+    ]
 
 
 def outage_tables(dataset: Dataset, found: FlickerResults) -> list[Lines]:

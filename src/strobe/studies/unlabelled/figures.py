@@ -42,7 +42,7 @@ def flicker_curve(view: View) -> Answer:
 @question("flicker_time_curve", "How fast does flicker grow with time?")
 def flicker_time_curve(view: View) -> Answer:
     """Flicker against milliseconds."""
-    curves = {name: one.time_curve for name, one in _models(view).items()}
+    curves = {name: model.time_curve for name, model in _models(view).items()}
     series = lines_of(
         curves, lambda one: () if isinstance(one, Missing) else ((point.ms, point.flicker) for point in one.points)
     )

@@ -84,8 +84,8 @@ def flip_files(
     if layout is not None and len(answers) != 1:
         known = ", ".join(map(printable, answers))
         raise StrobeError(f"<<layout>> makes pseudo-labels of one model; choose one with -m: {known}")
-    model_flips = {name: _of_model(dataset, one, around) for name, one in answers.items()}
-    frames = sorted({row for one in model_flips.values() for row in one.frames})
+    model_flips = {name: _of_model(dataset, answer, around) for name, answer in answers.items()}
+    frames = sorted({row for model_flip in model_flips.values() for row in model_flip.frames})
     if not frames:
         raise StrobeError("no model changes its answer between neighbouring frames, so there is nothing to export")
     (only,) = model_flips.values() if layout is not None else (None,)
@@ -333,20 +333,20 @@ def _coco(dataset: Dataset, told: _Told, names: Mapping[int, str], model: str) -
             }
             for row, name in names.items()
         ],
-        "categories": [{"id": place + 1, "name": name} for place, name in enumerate(space.names)],
+        "categories": [{"id": index + 1, "name": name} for index, name in enumerate(space.names)],
         "annotations": [
             {
                 "id": place + 1,
-                "image_id": one.frame + 1,
-                "category_id": one.label + 1,
-                "bbox": [one.xyxy[0], one.xyxy[1], one.xyxy[2] - one.xyxy[0], one.xyxy[3] - one.xyxy[1]],
-                "area": (one.xyxy[2] - one.xyxy[0]) * (one.xyxy[3] - one.xyxy[1]),
+                "image_id": box.frame + 1,
+                "category_id": box.label + 1,
+                "bbox": [box.xyxy[0], box.xyxy[1], box.xyxy[2] - box.xyxy[0], box.xyxy[3] - box.xyxy[1]],
+                "area": (box.xyxy[2] - box.xyxy[0]) * (box.xyxy[3] - box.xyxy[1]),
                 "iscrowd": 0,
-                "instance_id": one.life,
+                "instance_id": box.life,
                 "pseudo_label": True,
-                **({"interpolated": True} if one.score is None else {"score": one.score}),
+                **({"interpolated": True} if box.score is None else {"score": box.score}),
             }
-            for place, one in enumerate(told.boxes)
+            for place, box in enumerate(told.boxes)
         ],
     }
 
@@ -354,20 +354,20 @@ def _coco(dataset: Dataset, told: _Told, names: Mapping[int, str], model: str) -
 def _yolo(dataset: Dataset, told: _Told, names: Mapping[int, str]) -> dict[str, str | bytes]:
     """Return a text file for each image (class, centre and size as shares of the image), and pseudo-labels.yaml."""
     lines: dict[int, list[str]] = {row: [] for row in names}
-    for one in told.boxes:
-        width, height = int(dataset.frames.width[one.frame]), int(dataset.frames.height[one.frame])
+    for box in told.boxes:
+        width, height = int(dataset.frames.width[box.frame]), int(dataset.frames.height[box.frame])
         if not width or not height:
             raise StrobeError(f"{printable(dataset.name)} does not record the size of its frames; use <<layout=coco>>")
-        x0, x1 = (min(max(one.xyxy[side] / width, 0.0), 1.0) for side in (0, 2))
-        y0, y1 = (min(max(one.xyxy[side] / height, 0.0), 1.0) for side in (1, 3))
+        x0, x1 = (min(max(box.xyxy[side] / width, 0.0), 1.0) for side in (0, 2))
+        y0, y1 = (min(max(box.xyxy[side] / height, 0.0), 1.0) for side in (1, 3))
         numbers = ((x0 + x1) / 2, (y0 + y1) / 2, x1 - x0, y1 - y0)
-        lines[one.frame].append(" ".join([str(one.label), *(f"{number:.6f}" for number in numbers)]))
+        lines[box.frame].append(" ".join([str(box.label), *(f"{number:.6f}" for number in numbers)]))
     files: dict[str, str | bytes] = {
         f"labels/{name.removeprefix('images/').rpartition('.')[0]}.txt": "".join(f"{line}\n" for line in lines[row])
         for row, name in names.items()
     }
     classes = "".join(
-        f"  {place}: {json_text(name).strip()}\n" for place, name in enumerate(dataset.info.label_space.names)
+        f"  {index}: {json_text(name).strip()}\n" for index, name in enumerate(dataset.info.label_space.names)
     )
     files["pseudo-labels.yaml"] = f"# {PSEUDO}\npath: .\ntrain: images\nval: images\nnames:\n{classes}"
     return files

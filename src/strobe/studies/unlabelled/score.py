@@ -53,8 +53,8 @@ def flicker_score(shared: FlickerPlan, answers: ClassAnswers) -> FlickerScore | 
     plan, video = part.plan, VideoAnswers(part, answers)
     options = plan.options
     figures = {
-        one.name: figure(one, video, replicates=options.draws, seed=options.seed, interval=options.interval)
-        for one in measures_of("unlabelled")
+        measure.name: figure(measure, video, replicates=options.draws, seed=options.seed, interval=options.interval)
+        for measure in measures_of("unlabelled")
     }
     own: dict[str, Any] = {name: figures.pop(name) for name in IN_RECORD}
     rest: dict[str, Any] = {

@@ -61,8 +61,8 @@ def link_score(dataset: Dataset, found: BoxAnswers, options: LinkOptions | None 
         faint_seconds=float(lasting[lives.step[~sure]].sum()),
         vanished_seconds=float(ends[lost].sum()),
         measures={
-            one.name: figure(one, along, replicates=draws, seed=options.seed, interval=options.interval)
-            for one in measures_of("boxes")
+            measure.name: figure(measure, along, replicates=draws, seed=options.seed, interval=options.interval)
+            for measure in measures_of("boxes")
         },
         videos=_by_video(along, lasting),
         longest=tuple(_outages(along, lasting)),

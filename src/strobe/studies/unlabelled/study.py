@@ -105,8 +105,8 @@ class FlickerScores(Collector):
 
     @cached_property
     def _checked(self) -> CheckedSets | None:
-        found = None if self._dataset[0] is None else CheckedSets(self._dataset[0])
-        return found if found is not None and found.any else None
+        checked_sets = None if self._dataset[0] is None else CheckedSets(self._dataset[0])
+        return checked_sets if checked_sets is not None and checked_sets.any else None
 
     @cached_property
     def _dataset(self) -> tuple[Dataset | None, int]:
@@ -176,7 +176,9 @@ class FlickerScores(Collector):
             detectors=self._detectors or None,
             checked=None if self._checked is None else self._checked.record(self._checks),
         )
-        if self._sample is not None and any(isinstance(one, ClassificationScore) for one in results.models.values()):
+        if self._sample is not None and any(
+            isinstance(model, ClassificationScore) for model in results.models.values()
+        ):
             facts = replace(facts, labels=self._sample.record())
             if self._sample.design == "planned":  # the named sets are no random sample, so they compare nothing
                 results = replace(results, comparison=(), trend=Missing(PLANNED), offset_error_all_models=())

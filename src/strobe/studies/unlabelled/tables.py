@@ -26,7 +26,9 @@ def _detectors(view: View, rows: Callable[[LinkScore], Iterable[Row]]) -> Table:
 
 def _measures(model: FlickerScore | LinkScore) -> Row:
     """Return the declared measures of a model, with their intervals."""
-    return {key: cell for name, found in (model.measures or {}).items() for key, cell in spread(name, found).items()}
+    return {
+        key: cell for name, measure in (model.measures or {}).items() for key, cell in spread(name, measure).items()
+    }
 
 
 def _figures(model: LinkScore) -> Row:

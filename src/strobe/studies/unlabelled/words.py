@@ -115,7 +115,9 @@ def flicker_lead(view: View, found: FlickerResults) -> tuple[str, str]:
 def lead_measure(found: FlickerResults) -> Measure[Any] | None:
     """Return the measure that leads: the first that was measured for every model and is not at its end for all."""
     models = found.models.values()
-    order = sorted((one for one in flicker_measures() if one.lead), key=lambda one: -one.lead)
+    order = sorted(
+        (flicker_measure for flicker_measure in flicker_measures() if flicker_measure.lead), key=lambda one: -one.lead
+    )
     known = [one for one in order if models and all(one.of(model).value is not None for model in models)]
     free = [one for one in known if not is_at_end(one, found)]
     return next(iter(free or known), None)
@@ -129,7 +131,11 @@ def is_at_end(measure: Measure[Any], found: FlickerResults) -> bool:
 
 def saturated(found: FlickerResults) -> str:
     """Return a sentence that names the measures that are at their end for every model; empty if there are none."""
-    names = [one.name for one in shown_measures(found) if one.lead and is_at_end(one, found)]
+    names = [
+        shown_measure.name
+        for shown_measure in shown_measures(found)
+        if shown_measure.lead and is_at_end(shown_measure, found)
+    ]
     if not names:
         return ""
     are = "is" if len(names) == 1 else "are"
@@ -140,7 +146,9 @@ def shown_measures(found: FlickerResults) -> list[Measure[Any]]:
     """Return the measures of the first table that some model has."""
     models = found.models.values()
     return [
-        one for one in flicker_measures() if one.headline and any(one.of(model).value is not None for model in models)
+        flicker_measure
+        for flicker_measure in flicker_measures()
+        if flicker_measure.headline and any(flicker_measure.of(model).value is not None for model in models)
     ]
 
 
@@ -191,7 +199,11 @@ def terms(view: View, found: FlickerResults) -> list[tuple[str, str]]:
         ("Set", f"An anchor and the frames up to {k} before and after it. Sets cover each video."),
         ("Flicker", "The share of sets in which the answer on some frame differs from the answer on the anchor."),
         ("Consistency", "1 − flicker: the share of sets in which every frame gets the anchor's answer."),
-        *((one.name, one.meaning) for one in shown_measures(found) if one.name not in ("flicker", "consistency")),
+        *(
+            (shown_measure.name, shown_measure.meaning)
+            for shown_measure in shown_measures(found)
+            if shown_measure.name not in ("flicker", "consistency")
+        ),
         ("Flip", "Two neighbouring frames with different answers."),
         ("Sure flip", f"A flip with a confidence of at least {percent(sure, digits=0)} on both sides."),
         ("Spell", "In answers of the pattern A B A, the run of frames with answer B."),
@@ -207,7 +219,7 @@ def flicker_lines(view: View) -> list[Lines]:
     if not flicker.models:
         return links
     shown = shown_measures(flicker)
-    levels = max((one.coarser for one in flicker.models.values()), key=len)
+    levels = max((model.coarser for model in flicker.models.values()), key=len)
     columns = ["model", *(one.name for one in shown), *(f"flicker, {one.level}" for one in levels)]
     rows = [
         [
@@ -236,7 +248,9 @@ IN_TERMINAL = 5
 def box_columns() -> list[str]:
     """Return the headings of the columns of `box_rows` on the page, between the detector and its objects."""
     named = [
-        (one.name.replace("_", " ").capitalize(), one.suffix.strip()) for one in measures_of("boxes") if one.headline
+        (measure.name.replace("_", " ").capitalize(), measure.suffix.strip())
+        for measure in measures_of("boxes")
+        if measure.headline
     ]
     return [
         f"{name.removesuffix(' pixels')}, {unit.replace('/min', 'per minute', 1) if unit == '/min' else unit}"
@@ -246,7 +260,7 @@ def box_columns() -> list[str]:
 
 def box_rows(found: FlickerResults, most: int | None = None) -> list[list[str]]:
     """Return a row of figures for each detector, of at most this many measures."""
-    shown = [one for one in measures_of("boxes") if one.headline][:most]
+    shown = [measure for measure in measures_of("boxes") if measure.headline][:most]
     return [
         [
             printable(name, limit=60),
@@ -282,7 +296,7 @@ def link_lines(view: View, found: FlickerResults) -> list[Lines]:
     """Return the terminal table of detectors."""
     if not found.detectors:
         return []
-    columns = [one.name for one in measures_of("boxes") if one.headline][:IN_TERMINAL]
+    columns = [measure.name for measure in measures_of("boxes") if measure.headline][:IN_TERMINAL]
     title = f"{printable(view.results.dataset.name)}: boxes without labels"
     about = () if found.models else (*excluded(found), *(view.results.dataset.readings or ()))
     notes = [f"[95 % interval] from {view.sources}", *about, *box_notes(found)]
@@ -300,9 +314,9 @@ def excluded(found: FlickerResults) -> list[str]:
     out = []
     if found.across_cuts:
         out.append(f"{_sets(found.across_cuts)} excluded because of a scene cut")
-    for name, one in found.models.items():
-        if one.unscored:
-            out.append(f"{printable(name)}: {_sets(one.unscored)} without all answers excluded")
+    for name, model in found.models.items():
+        if model.unscored:
+            out.append(f"{printable(name)}: {_sets(model.unscored)} without all answers excluded")
     return out
 
 
@@ -321,11 +335,11 @@ def spell_text(model: FlickerScore) -> str:
         return f"Unknown: {stopped(model)}."
     if isinstance(model.spells, Missing):
         return "The model never leaves an answer and returns to it."
-    found = model.spells
-    ms = "" if found.median_ms is None else f" ({plain_number(round(found.median_ms))} ms)"
-    frames = found.median_frames.value or 0
+    spells = model.spells
+    ms = "" if spells.median_ms is None else f" ({plain_number(round(spells.median_ms))} ms)"
+    frames = spells.median_frames.value or 0
     return (
-        f"The model leaves an answer and returns to it {plain_number(found.n)} times. The other answer lasts "
+        f"The model leaves an answer and returns to it {plain_number(spells.n)} times. The other answer lasts "
         f"{frames:g} frame{'' if frames == 1 else 's'}{ms} in the median, and a single frame in "
-        f"{percent(found.one_frame)} of these cases."
+        f"{percent(spells.one_frame)} of these cases."
     )

@@ -45,7 +45,9 @@ _MOST_ROWS = 15
 def levels(view: View) -> Answer:
     """A sheet of small panels per model: accuracy at each level of a variant, and accuracy up to that level."""
     sheets = []
-    shown = [one for one in view.variants.values() if one.ordered and one.variant not in searched_names(view)]
+    shown = [
+        variant for variant in view.variants.values() if variant.ordered and variant.variant not in searched_names(view)
+    ]
     shown.sort(key=lambda one: one.role == "control")
     for number, (model, result) in enumerate(view.drawn(view.classifiers, MOST_MODELS).items(), start=1):
         scores = plain_scores(view, result)
@@ -69,14 +71,14 @@ def levels(view: View) -> Answer:
 
 
 def _known(rows: Sequence[LevelScore]) -> bool:
-    return any(is_known(one.at) for one in rows)
+    return any(is_known(row.at) for row in rows)
 
 
 def _level_panel(facts: VariantFacts, score: VariantScore) -> Panel:
     is_control = facts.role == "control"
     lines = [
-        line_through("at the level", 0, _measured((one.level, one.at) for one in score.levels)),
-        line_through("up to it", 1, _measured((one.level, one.upto) for one in score.levels), dashed="D"),
+        line_through("at the level", 0, _measured((level.level, level.at) for level in score.levels)),
+        line_through("up to it", 1, _measured((level.level, level.upto) for level in score.levels), dashed="D"),
     ]
 
     def paint(axes: Any) -> None:
@@ -168,7 +170,11 @@ def rungs(view: View) -> Answer:
     The originals are on top, and the controls are separate at the bottom.
     """
     models = view.drawn(view.classifiers, MOST_MODELS)
-    shown = [one for one in view.variants.values() if not one.ordered and one.variant not in searched_names(view)]
+    shown = [
+        variant
+        for variant in view.variants.values()
+        if not variant.ordered and variant.variant not in searched_names(view)
+    ]
     shown.sort(key=lambda one: one.role == "control")
     places = [(one, level) for one in shown for level in range(len(one.levels))]
     scores = {name: plain_scores(view, result) for name, result in models.items()}
@@ -212,7 +218,7 @@ def rungs(view: View) -> Answer:
 
 def _bars(label: str, cells: Sequence[Estimate | None], *, is_pale: bool = False) -> ChartRow:
     alpha = 0.35 if is_pale else 0.85
-    bars = [Bar(value=cell, colour=colour_of(place), alpha=alpha) for place, cell in enumerate(cells)]
+    bars = [Bar(value=cell, colour=colour_of(index), alpha=alpha) for index, cell in enumerate(cells)]
     return ChartRow(label=label, bars=bars)
 
 
@@ -231,8 +237,8 @@ def means(view: View) -> Answer:
     models = {name: one for name, one in view.drawn(view.classifiers).items() if one.means}
     if not models:
         return Missing("a mean needs at least two variants.")
-    first = next(one for one in view.variants.values() if one.role == "same")
-    n_same = sum(one.role == "same" for one in view.variants.values())
+    first = next(variant for variant in view.variants.values() if variant.role == "same")
+    n_same = sum(variant.role == "same" for variant in view.variants.values())
 
     mean = lines_of(models, lambda one: [(0.0, one.acc_orig), *((row.level, row.at) for row in one.means or ())])
     worst = lines_of(models, lambda one: ((_level_of(first, row.k), row.acc) for row in one.curve))
@@ -295,7 +301,7 @@ def survival(view: View) -> Answer:
 
         return Panel(title=printable(one.variant), paint=paint, xlabel=_scale(facts))
 
-    panels = [panel(one) for one in searches[:MOST_PANELS]]
+    panels = [panel(search) for search in searches[:MOST_PANELS]]
     parts = []
     for one in searches[:3]:
         ran = plain_number(one.found + one.censored)
@@ -317,7 +323,7 @@ def survival(view: View) -> Answer:
 
 
 def _contrasts(kind: str, view: View) -> Answer:
-    every = [one for one in view.results.contrasts or () if one.of == kind]
+    every = [contrast for contrast in view.results.contrasts or () if contrast.of == kind]
     rows = [one for one in every if is_known(one.value)]
     if not rows:
         return Missing("this data has no such contrasts.")

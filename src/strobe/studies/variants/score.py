@@ -97,12 +97,14 @@ class VariantPlan:
     def present(self) -> Iterator[tuple[int, Variant]]:
         """Yield the variants that have a set, with their rows; variants for viewing only are skipped."""
         held = set(self.dataset.sets.variant.tolist())
-        return ((row, one) for row, one in enumerate(self.variants) if row in held and one.role != "shown")
+        return ((row, variant) for row, variant in enumerate(self.variants) if row in held and variant.role != "shown")
 
     @property
     def baseline(self) -> str | None:
         """The target in the denominator of ratios: the requested target, else a generator's first target."""
-        targets = [one.target.name for one in self.variants if one.target and "granularity" in one.fields]
+        targets = [
+            variant.target.name for variant in self.variants if variant.target and "granularity" in variant.fields
+        ]
         return self.options.baseline or next(iter(targets), None)
 
     def is_searched(self, row: int) -> bool:
@@ -273,11 +275,11 @@ class VariantPlan:
         levels = tuple(
             SearchLevel(
                 level=level,
-                found=int((event & (number <= place)).sum()),
-                searched=int(((event & (number <= place)) | (time * (1 + 1e-6) >= level)).sum()),
+                found=int((event & (number <= index)).sum()),
+                searched=int(((event & (number <= index)) | (time * (1 + 1e-6) >= level)).sum()),
                 alive=alive_at(curve, level, cluster, interval=self.options.interval),
             )
-            for place, level in enumerate(variant.levels, start=1)
+            for index, level in enumerate(variant.levels, start=1)
         )
         return Search(
             variant=variant.variant,

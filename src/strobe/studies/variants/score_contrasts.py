@@ -95,10 +95,10 @@ class ByVariant:
 
 
 def _expect_independent(plan: VariantPlan, judge: Marks) -> None:
-    for one in plan.variants:
-        if one.target is not None and one.target.is_model(judge.model, judge.weights):
+    for variant in plan.variants:
+        if variant.target is not None and variant.target.is_model(judge.model, judge.weights):
             raise InvalidValue(
-                f"judge: {printable(one.variant)} was made against {printable(judge.model)}, so this model cannot "
+                f"judge: {printable(variant.variant)} was made against {printable(judge.model)}, so this model cannot "
                 "decide whether a finding still shows its class; name a model that no search targeted"
             )
 
@@ -195,8 +195,10 @@ def own_contrasts(dataset: Dataset, answers: ClassAnswers, options: ScoreOptions
 
 def _marked(plan: VariantPlan, results: Sequence[Contrast]) -> tuple[Contrast, ...]:
     """Return the contrasts, and mark those that depend on boxes or masks that a model made."""
-    guessed = {one.variant for one in plan.variants if one.estimated}
-    return tuple(replace(one, estimated=True) if guessed & {one.a, one.b, one.held} else one for one in results)
+    guessed = {variant.variant for variant in plan.variants if variant.estimated}
+    return tuple(
+        replace(result, estimated=True) if guessed & {result.a, result.b, result.held} else result for result in results
+    )
 
 
 def _corrected(*families: Iterator[tuple[Contrast, Gap | None]]) -> tuple[Contrast, ...]:

@@ -110,7 +110,7 @@ class VariantsStudy(Study):
             main = []
         if shown_kind(view) is not None:
             return [SectionFigures(section="main", figures=main)]
-        compared = [CONTRASTS[one.kind] for one in contrasts(view)]
+        compared = [CONTRASTS[contrast.kind] for contrast in contrasts(view)]
         return [
             SectionFigures(section="main", figures=main),
             SectionFigures(section="variants", figures=FIGURES),
@@ -132,7 +132,9 @@ class VariantsStudy(Study):
             "survives": survives(view),
             "fooled_models": models,
             "fooled": rows,
-            "contrasts": [(one, contrast_figures.get(f"contrasts_{one.kind}")) for one in contrasts(view)],
+            "contrasts": [
+                (contrast, contrast_figures.get(f"contrasts_{contrast.kind}")) for contrast in contrasts(view)
+            ],
             "sided": partial(sided, view),
         }
         return Chapter(name="variants", title="Variants", template="variants.html.j2", content=content)

@@ -15,15 +15,17 @@ from strobe.studies.variants.words import median_text, own_scale, plain_scores, 
 
 
 def _variants(model: ClassificationResult) -> Iterator[Row]:
-    for one in model.variants or ():
-        first = as_row(one, "variant", "is_target")
-        yield from ({**first, **as_row(level)} for level in one.levels)
+    for variant in model.variants or ():
+        first = as_row(variant, "variant", "is_target")
+        yield from ({**first, **as_row(level)} for level in variant.levels)
 
 
 def _searches(view: View) -> Iterator[Row]:
-    for one in view.results.searches or ():
-        first = as_row(one)
-        yield from ({**first, **{f"level_{key}": cell for key, cell in as_row(level).items()}} for level in one.levels)
+    for search in view.results.searches or ():
+        first = as_row(search)
+        yield from (
+            {**first, **{f"level_{key}": cell for key, cell in as_row(level).items()}} for level in search.levels
+        )
 
 
 def _preserved(view: View, rows: Callable[[PreservedResults], Iterable[Row]]) -> Table:
@@ -32,8 +34,8 @@ def _preserved(view: View, rows: Callable[[PreservedResults], Iterable[Row]]) ->
 
 
 def _contrasts(view: View) -> Iterator[Row]:
-    for one in view.results.contrasts or ():
-        yield as_row(one)
+    for contrast in view.results.contrasts or ():
+        yield as_row(contrast)
 
 
 def marked(view: View, rows: Table) -> Table:
@@ -78,7 +80,7 @@ def variant_lines(view: View) -> list[Lines]:
     scores = {name: plain_scores(view, model) for name, model in models.items()}
     rows = []
     for variant, facts in view.variants.items():
-        mine = [one.get(variant) for one in scores.values()]
+        mine = [score.get(variant) for score in scores.values()]
         if facts.levels and any(one is not None for one in mine):
             mark = " (control)" if facts.role == "control" else ""
             cells = [with_interval(one.levels[-1].at) if one is not None else "—" for one in mine]
@@ -159,29 +161,29 @@ class VariantTable:
 
 def study(view: View) -> VariantTable:
     """Return the changes made to the images, variant by variant, with controls last."""
-    fields = [wording.fields_of(one) for one in view.variants.values()]
-    alike = [text for text in fields[0] if len(fields) > 1 and all(text in one for one in fields)]
+    fields = [wording.fields_of(variant) for variant in view.variants.values()]
+    alike = [text for text in fields[0] if len(fields) > 1 and all(text in field for field in fields)]
     rows = _done(view, alike)
-    found = VariantTable(rows=rows, say="")
-    shared = "" if found.scale else f" All variants have the same levels: {rows[0].scale} {rows[0].levels}."
+    variant_table = VariantTable(rows=rows, say="")
+    shared = "" if variant_table.scale else f" All variants have the same levels: {rows[0].scale} {rows[0].levels}."
     shared += f" All variants share these settings: {', '.join(alike)}." if alike else ""
     say = f"Each variant is one way of changing the images.{shared} n is the number of images with the variant."
-    return replace(found, say=say)
+    return replace(variant_table, say=say)
 
 
 def _done(view: View, alike: Sequence[str]) -> list[VariantRow]:
     rows = sorted(view.variants.values(), key=lambda one: one.role == "control")
     return [
         VariantRow(
-            name=called(one),
-            what=", ".join(text for text in wording.fields_of(one) if text not in alike),
-            target=printable(one.target or ""),
-            scale=scale(one),
-            levels=_levels(one),
-            n_sets=one.n_sets,
-            marks=(("control",) if one.role == "control" else ()) + (("estimated",) if one.estimated else ()),
+            name=called(row),
+            what=", ".join(text for text in wording.fields_of(row) if text not in alike),
+            target=printable(row.target or ""),
+            scale=scale(row),
+            levels=_levels(row),
+            n_sets=row.n_sets,
+            marks=(("control",) if row.role == "control" else ()) + (("estimated",) if row.estimated else ()),
         )
-        for one in rows
+        for row in rows
     ]
 
 
@@ -217,7 +219,7 @@ def heat(view: View) -> list[list[HeatTable]]:
         tables = []
         for model, result in view.drawn(view.classifiers).items():
             scores = plain_scores(view, result)
-            means = {one.level: one.at for one in result.means or () if scale(one) == name}
+            means = {mean.level: mean.at for mean in result.means or () if scale(mean) == name}
             tables.append(
                 HeatTable(
                     model=printable(model),
@@ -225,13 +227,13 @@ def heat(view: View) -> list[list[HeatTable]]:
                     levels=tuple(level_number(variants[0], level) for level in levels),
                     rows=tuple(
                         (
-                            printable(one.variant),
-                            one.role == "control",
-                            scores[one.variant].acc_orig,
-                            tuple(level.at for level in scores[one.variant].levels),
+                            printable(variant.variant),
+                            variant.role == "control",
+                            scores[variant.variant].acc_orig,
+                            tuple(level.at for level in scores[variant.variant].levels),
                         )
-                        for one in variants
-                        if one.variant in scores
+                        for variant in variants
+                        if variant.variant in scores
                     ),
                     mean=tuple(means[level] for level in levels) if all(level in means for level in levels) else None,
                 )
@@ -291,7 +293,7 @@ def fooled(view: View) -> tuple[list[str], list[TransferRow]]:
     whose original image that model gets right.
     """
     models = view.drawn(view.classifiers)
-    by_model = {name: {one.variant: one for one in model.variants or ()} for name, model in models.items()}
+    by_model = {name: {variant.variant: variant for variant in model.variants or ()} for name, model in models.items()}
     rows = []
     for one in view.results.searches or ():
         cells = []

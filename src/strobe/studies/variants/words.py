@@ -37,7 +37,7 @@ MOST_CONTRASTS = 60
 
 def searched_names(view: View) -> dict[str, Search]:
     """Return the results of the searches, by the name of their variant."""
-    return {one.variant: one for one in view.results.searches or ()}
+    return {search.variant: search for search in view.results.searches or ()}
 
 
 def plain_scores(view: View, model: ClassificationResult) -> dict[str, VariantScore]:
@@ -46,9 +46,9 @@ def plain_scores(view: View, model: ClassificationResult) -> dict[str, VariantSc
     """
     searched, facts = searched_names(view), view.variants
     return {
-        one.variant: one
-        for one in model.variants or ()
-        if one.variant not in searched and facts[one.variant].target is None
+        variant.variant: variant
+        for variant in model.variants or ()
+        if variant.variant not in searched and facts[variant.variant].target is None
     }
 
 
@@ -57,7 +57,7 @@ def variants_lead(view: View, name: str, model: ClassificationResult) -> tuple[s
     head = f"{printable(name)} gets {measured(model.acc_orig)} of {view.pictures(model.acc_orig.n)} right."
     mean = top_mean(model)
     if view.results.dataset.combine == "worst" and is_known(model.acc_pmk):
-        same = [one for one in view.variants.values() if one.role == "same"]
+        same = [variant for variant in view.variants.values() if variant.role == "same"]
         last = (
             level_text(same[0], same[0].levels[view.results.dataset.k - 1]) if same and view.results.dataset.k else ""
         )
@@ -72,7 +72,9 @@ def variants_lead(view: View, name: str, model: ClassificationResult) -> tuple[s
     if view.results.searches:
         return head, searches_lead(view)
     scores = plain_scores(view, model)
-    last_of = [(one, one.levels[-1].at) for one in scores.values() if one.levels and is_known(one.levels[-1].at)]
+    last_of = [
+        (score, score.levels[-1].at) for score in scores.values() if score.levels and is_known(score.levels[-1].at)
+    ]
     same_of = [pair for pair in last_of if view.variants[pair[0].variant].role == "same"]
     if not same_of:
         return head, "No variant has a scored image."
@@ -88,10 +90,10 @@ def variants_lead(view: View, name: str, model: ClassificationResult) -> tuple[s
 def searches_lead(view: View) -> str:
     """Return the findings of the searches for the first few variants."""
     parts = []
-    for one in list(view.results.searches or ())[:4]:
-        ran = one.found + one.censored
-        half = f", median {_at_level(view, one.variant, value_of(one.median))}" if is_known(one.median) else ""
-        parts.append(f"{printable(one.variant)} {plain_number(one.found)} of {plain_number(ran)}{half}")
+    for search in list(view.results.searches or ())[:4]:
+        ran = search.found + search.censored
+        half = f", median {_at_level(view, search.variant, value_of(search.median))}" if is_known(search.median) else ""
+        parts.append(f"{printable(search.variant)} {plain_number(search.found)} of {plain_number(ran)}{half}")
     more = len(view.results.searches or ()) - len(parts)
     return (
         "Searches that found a change their target gets wrong: "
@@ -113,19 +115,22 @@ def _at_level(view: View, variant: str, value: float) -> str:
 
 def own_scale(view: View) -> list[Search]:
     """Return all searches except the searches of a generator, which have their own chapter."""
-    return [one for one in view.results.searches or () if "granularity" not in view.variants[one.variant].fields]
+    return [
+        search for search in view.results.searches or () if "granularity" not in view.variants[search.variant].fields
+    ]
 
 
 def survives(view: View) -> list[str]:
     """Return a warning for every target that classifies some of its reloaded findings correctly."""
     out = []
     for name, model in view.classifiers.items():
-        for one in model.variants or ():
-            back = one.reproduced
+        for variant in model.variants or ():
+            back = variant.reproduced
             if back is not None and back.value is not None and back.value < 1:
                 out.append(
                     f"{printable(name)} gets {percent(back)} of the {plain_number(back.n)} findings of "
-                    f"{printable(one.variant)} wrong after reloading them. Saving the images changed the other answers."
+                    f"{printable(variant.variant)} wrong after reloading them. Saving the images changed the other "
+                    "answers."
                 )
     return out
 
@@ -168,10 +173,12 @@ def contrasts(view: View) -> list[ContrastTable]:
     """Return every kind of contrast in the results, with significant contrasts first."""
     out = []
     for kind, title in CONTRASTS.items():
-        rows = [one for one in view.results.contrasts or () if one.of == kind and one.isolates is None]
+        rows = [
+            contrast for contrast in view.results.contrasts or () if contrast.of == kind and contrast.isolates is None
+        ]
         rows.sort(key=lambda one: not is_sure(one))
         if rows:
-            real = [contrast_text(view, one) for one in rows if is_sure(one)]
+            real = [contrast_text(view, row) for row in rows if is_sure(row)]
             out.append(
                 ContrastTable(
                     kind=kind,
@@ -187,14 +194,14 @@ def contrasts(view: View) -> list[ContrastTable]:
 
 def shown_kind(view: View) -> VariantKind | None:
     """Return the kind of the variants with sets if it has words and figures of its own."""
-    name = own_kind(one.fields for one in view.variants.values() if one.n_sets)
+    name = own_kind(variant.fields for variant in view.variants.values() if variant.n_sets)
     return None if name is None else VARIANT_KINDS[name]
 
 
 def side(view: View, name: str) -> str:
     """Return one side of a contrast in words."""
     if name == ANCHOR:
-        kind = own_kind(one.fields for one in view.variants.values())
+        kind = own_kind(variant.fields for variant in view.variants.values())
         return "the original images" if kind is None else VARIANT_KINDS[kind].anchor
     return called(view.variants[name]) if name in view.variants else printable(name)
 
@@ -251,7 +258,7 @@ def variant_explanation(view: View) -> tuple[str, list[str]]:
     facts = list(view.variants.values())
     searched = searched_names(view)
     out = []
-    plain = [one for one in facts if one.variant not in searched and one.target is None]
+    plain = [fact for fact in facts if fact.variant not in searched and fact.target is None]
     if (kind := shown_kind(view)) is not None:
         out.append(kind.explanation(view))
     elif any(one.role != "control" for one in plain):
@@ -262,7 +269,7 @@ def variant_explanation(view: View) -> tuple[str, list[str]]:
             "level is the share of images that are right in the original and at every level so far."
         )
     if view.results.dataset.combine == "worst":
-        same = [one for one in facts if one.role == "same"]
+        same = [fact for fact in facts if fact.role == "same"]
         last = level_text(same[0], same[0].levels[-1])
         out.append(
             f"All {len(same)} variants share one scale ({scale(same[0])}), so a mean and a worst case over them are "
@@ -274,14 +281,14 @@ def variant_explanation(view: View) -> tuple[str, list[str]]:
             "and each variant is reported separately."
         )
     if searched:
-        targets = list(dict.fromkeys(one.target for one in facts if one.target))
+        targets = list(dict.fromkeys(fact.target for fact in facts if fact.target))
         whom = f" against {join([str(name) for name in targets[:4]])}" if targets else ""
         out.append(
             f"A search{whom} tries to find the smallest change that its target gets wrong. A finding is part of the "
             "set. A result without a finding is valid only up to the distance that the search tried. For other "
             "models, the report gives the share of findings that also fool these models."
         )
-    if any(one.role == "control" for one in facts):
+    if any(fact.role == "control" for fact in facts):
         out.append("Controls are for comparison. They are excluded from every mean and every worst case.")
     return "What is measured", out
 
@@ -326,6 +333,6 @@ def variant_terms(view: View) -> list[tuple[str, str]]:
                 "For another model: share of findings that it gets wrong, among those whose original it gets right.",
             ),
         ]
-    if any(one.estimated for one in view.variants.values()):
+    if any(variant.estimated for variant in view.variants.values()):
         out += [("estimated", "Made with boxes or masks that a model estimated.")]
     return [*out, interval_term(view)]

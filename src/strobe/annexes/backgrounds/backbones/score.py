@@ -52,9 +52,9 @@ class ImageRows:
         _, first, image = np.unique(sets.group.astype(str), return_index=True, return_inverse=True)
         self.whole, self.cluster = anchors[first], dataset.video_of_set[first]
         self.crop = np.full(len(first), -1, dtype=np.int64)
-        for row, one in enumerate(dataset.variants):
-            if own_kind([one.fields]) is not None and one.fields.get("rung") == _RUNG and one.levels:
-                narrow = np.abs(sets.distance - one.levels[0]) < 1e-6
+        for row, variant in enumerate(dataset.variants):
+            if own_kind([variant.fields]) is not None and variant.fields.get("rung") == _RUNG and variant.levels:
+                narrow = np.abs(sets.distance - variant.levels[0]) < 1e-6
                 at = np.flatnonzero((sets.variant[sets.set] == row) & ~sets.is_anchor & narrow)
                 self.crop[image[sets.set[at]]] = at
 
@@ -134,7 +134,7 @@ def _compared(
     right = [row.right[use] for row in group]
     detector = next(place for place, row in enumerate(group) if row.role == "detector")
     over = _differences([one for place, one in enumerate(right) if place], right[0], cluster, sign=1)
-    others = [place for place, row in enumerate(group) if row.role != "detector"]
+    others = [index for index, row in enumerate(group) if row.role != "detector"]
     against = _differences([right[place] for place in others], right[detector], cluster, sign=-1)
     below = dict(zip(others, against, strict=True))
     rows = tuple(
@@ -156,7 +156,7 @@ def _compared(
 
 def _differences(rights: Sequence[Bools], other: Bools, cluster: Ints, *, sign: int) -> list[Estimate]:
     """Return the paired differences from one row, with Holm's correction over all of them."""
-    gaps = [sign * (one.astype(np.int64) - other.astype(np.int64)) for one in rights]
+    gaps = [sign * (right.astype(np.int64) - other.astype(np.int64)) for right in rights]
     p = [paired_test(gap, cluster).p for gap in gaps]
     return [
         paired_difference(gap, cluster, p=raw, p_holm=corrected, pairs=len(gaps))
@@ -167,5 +167,5 @@ def _differences(rights: Sequence[Bools], other: Bools, cluster: Ints, *, sign: 
 def _below_people(people: PeopleResults | None, row: BackboneAnswers) -> Estimate | None:
     for score in people.scores if people else ():
         if score.variant == row.variant:
-            return next((one.difference for one in score.models if one.model == row.model), None)
+            return next((model.difference for model in score.models if model.model == row.model), None)
     return None

@@ -31,7 +31,7 @@ WORDS: dict[Role, str] = {
 def found(view: View) -> tuple[SharedBackbone, ...]:
     """Return the records of this study in the results."""
     records = (view.results.studies or {}).get(NAME, ())
-    return tuple(decode(SharedBackbone, one, where=f"studies.{NAME}") for one in records)
+    return tuple(decode(SharedBackbone, record, where=f"studies.{NAME}") for record in records)
 
 
 def backbone_lines(view: View) -> list[Lines]:

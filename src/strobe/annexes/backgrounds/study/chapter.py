@@ -114,12 +114,12 @@ def ladder_strips(
     if source is None or dataset.variants is None or not models:
         return []
     frames, truth = _frames(dataset, found)
-    right = np.stack([_right(one, frames, truth) for one in models.values()])
+    right = np.stack([_right(model, frames, truth) for model in models.values()])
     out = []
     try:
         for kind, rows in _chosen(found, truth, right).items():
             for row, places in rows.items():
-                who = join([printable(name) for place, name in enumerate(models) if place in places])
+                who = join([printable(name) for index, name in enumerate(models) if index in places])
                 out.append(_strip(dataset, found, source, models, frames[row], kind, who))
     except StrobeError:  # an image is missing: the gallery reports which and why
         return []
@@ -135,10 +135,10 @@ def _frames(dataset: Dataset, found: LadderView) -> tuple[NDArray[np.int64], NDA
     out = np.full((len(groups), len(found.steps)), -1, dtype=np.int64)
     out[:, 0] = sets.anchor_frame[first]
     names = [] if variants is None else variants.variant.tolist()
-    for place, step in enumerate(found.steps[1:], start=1):
+    for index, step in enumerate(found.steps[1:], start=1):
         of = sets.variant[sets.set] == names.index(step.variant)
         at = np.flatnonzero(of & ~sets.is_anchor & (np.abs(sets.distance - (step.level or 0.0)) < 1e-6))
-        out[picture[sets.set[at]], place] = sets.frame[at]
+        out[picture[sets.set[at]], index] = sets.frame[at]
     return out, dataset.right_labels[:, np.flatnonzero(sets.is_anchor)[first]].astype(np.int64)
 
 
@@ -237,13 +237,13 @@ def _answers(
     found: LadderView, models: Mapping[str, ClassAnswers], frame: int, labels: Sequence[int], names: Sequence[str]
 ) -> tuple[AnswerView, ...]:
     out = []
-    for place, name in enumerate(found.models):
+    for index, name in enumerate(found.models):
         if name not in models or not models[name].scored[frame]:
             continue
         label, sure = int(models[name].label[frame]), float(models[name].confidence[frame])
         out.append(
             AnswerView(
-                place=place + 1,
+                place=index + 1,
                 model=printable(name),
                 right=label in labels,
                 name="no class" if label < 0 else printable(names[label], limit=40),

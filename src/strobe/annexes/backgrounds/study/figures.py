@@ -75,7 +75,7 @@ def background_rungs(view: View) -> Answer:
         )
         for name, step in zip(names, steps, strict=True)
     ]
-    whole = [(one.acc_orig.value, colour_of(place)) for place, one in enumerate(rungs.models.values())]
+    whole = [(one.acc_orig.value, colour_of(index)) for index, one in enumerate(rungs.models.values())]
     scale = Scale(label="accuracy", low=-0.02, high=1.02, guides=[(x, colour) for x, colour in whole if x is not None])
     paint = row_chart(
         rows,
@@ -116,8 +116,8 @@ def _model_marks(values: Sequence[tuple[Estimate | None, bool]]) -> list[Mark]:
     """Return a point for each model, in the order of the ranks. The second value is whether the point is hollow."""
     return side_by_side(
         [
-            Mark(value=value, colour=colour_of(place), marker=marker_of(place), hollow=hollow)
-            for place, (value, hollow) in enumerate(values)
+            Mark(value=value, colour=colour_of(index), marker=marker_of(index), hollow=hollow)
+            for index, (value, hollow) in enumerate(values)
         ]
     )
 
@@ -164,8 +164,8 @@ def background_context(view: View) -> Answer:
     if rungs is None or len(steps) < 2:
         return Missing(_NONE if rungs is None else "the box was cropped at only one width.")
     lines = [
-        line_through(model, place, [(step.level or 0.0, rungs.accuracy(model, step)) for step in steps])
-        for place, model in enumerate(rungs.models)
+        line_through(model, index, [(step.level or 0.0, rungs.accuracy(model, step)) for step in steps])
+        for index, model in enumerate(rungs.models)
     ]
     lines = [line for line in lines if line.x]
     if not lines:
@@ -222,22 +222,22 @@ def background_area(view: View) -> Answer:
     bins = {name: found.by_area for name, one in rungs.models.items() if (found := ground_of(one))}
     bins = {name: rows for name, rows in bins.items() if rows}
     if not bins:
-        why = [found.reasons.get("by_area", "") for one in rungs.models.values() if (found := ground_of(one))]
+        why = [found.reasons.get("by_area", "") for model in rungs.models.values() if (found := ground_of(model))]
         return Missing(next((text for text in why if text), "no model was scored by object size."))
-    place_of = {name: place for place, name in enumerate(rungs.models)}
+    place_of = {name: index for index, name in enumerate(rungs.models)}
 
     def value(row: AreaBin) -> Estimate | None:
         return next((one.value for one in row.isolated if one.isolates == main), None)
 
     def lines(of: Callable[[AreaBin], Estimate | None]) -> list[Series]:
         found = [
-            line_through(name, place_of[name], [(place, of(row)) for place, row in enumerate(rows)])
+            line_through(name, place_of[name], [(index, of(row)) for index, row in enumerate(rows)])
             for name, rows in bins.items()
         ]
         return [line for line in found if line.x]
 
     first = next(iter(bins.values()))
-    whole = lines(lambda row: next(one.share for one in row.rungs if one.rung == ANCHOR))
+    whole = lines(lambda row: next(rung.share for rung in row.rungs if rung.rung == ANCHOR))
     ground = lines(value) if main is not None else []
     panels = [_area_panel("accuracy on whole images", whole, first, "%")]
     if ground and main is not None:
@@ -297,7 +297,9 @@ def background_models(view: View) -> Answer:
     rungs = ladder(view)
     if rungs is None or len(rungs.models) < 2:
         return Missing(_NONE if rungs is None else "a comparison needs at least two models.")
-    rows = [one for one in view.results.contrasts or () if one.of == "models" and is_known(one.value)]
+    rows = [
+        contrast for contrast in view.results.contrasts or () if contrast.of == "models" and is_known(contrast.value)
+    ]
     known = {(one.a, one.b, one.held, one.level): one for one in rows}
     known |= {(one.b, one.a, one.held, one.level): replace(one, value=turned(one.value)) for one in rows}
     pairs = [(b, a) if _is_detector(b) and not _is_detector(a) else (a, b) for a, b in combinations(rungs.models, 2)]

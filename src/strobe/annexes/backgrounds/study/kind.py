@@ -23,7 +23,7 @@ def _areas(path: Path) -> Mapping[str, float]:
     from strobe.annexes.backgrounds.ladder_table import read_ladder
 
     pictures = read_ladder(path) or ()
-    return {one.picture: one.area_share for one in pictures if one.area_share is not None}
+    return {picture.picture: picture.area_share for picture in pictures if picture.area_share is not None}
 
 
 def called(one: VariantFacts | Variant, level: float | None = None) -> str:

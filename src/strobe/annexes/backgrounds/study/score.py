@@ -132,9 +132,9 @@ class LadderScorer:
     def between(self, first: Marks, second: Marks) -> Iterator[ColumnPair]:
         """Yield the comparison of two models on every rung, including the whole image."""
         (a, in_a), (b, in_b) = self.right(first), self.right(second)
-        for place, rung in enumerate(self.rungs):
-            both = in_a[:, place] & in_b[:, place]
-            yield ColumnPair(a=rung, b=rung, a_right=a[both, place], b_right=b[both, place], sets=self.sets[both])
+        for index, rung in enumerate(self.rungs):
+            both = in_a[:, index] & in_b[:, index]
+            yield ColumnPair(a=rung, b=rung, a_right=a[both, index], b_right=b[both, index], sets=self.sets[both])
 
     # -- one model -----------------------------------------------------------------------------------------------
 
@@ -172,10 +172,10 @@ class LadderScorer:
 
     def _rung_shares(self, good: Bools, known: Bools, among: Bools) -> tuple[RungShare, ...]:
         out = []
-        for place, one in enumerate(self.rungs):
-            use = among & known[:, place]
+        for index, rung in enumerate(self.rungs):
+            use = among & known[:, index]
             out.append(
-                RungShare(rung=one.variant, level=one.level, share=self._share(good[use, place], self.cluster[use]))
+                RungShare(rung=rung.variant, level=rung.level, share=self._share(good[use, index], self.cluster[use]))
             )
         return tuple(out)
 
@@ -287,7 +287,7 @@ class LadderScorer:
         The probability that a shuffled answer is right is computed, not sampled. On each crop, it is the share of
         images whose answer is this image's class.
         """
-        places = [place for place, one in enumerate(self.rungs) if one.rung in CROPS]
+        places = [index for index, rung in enumerate(self.rungs) if rung.rung in CROPS]
         if len(places) < 2:
             return Missing("there are fewer than two crops")
         use = np.flatnonzero(among & known[:, places].all(axis=1))

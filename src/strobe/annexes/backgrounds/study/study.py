@@ -37,7 +37,7 @@ class Background(Study):
 
     def applies(self, view: View) -> bool:
         """Return whether the variants are the rungs of a ladder."""
-        return any(one.fields.get("kind") == KIND for one in view.variants.values())
+        return any(variant.fields.get("kind") == KIND for variant in view.variants.values())
 
     def lines(self, view: View) -> Sequence[Lines]:
         """Return accuracy by rung, and the isolated effects."""
@@ -68,7 +68,7 @@ class Background(Study):
 
 
 def _has_classifiers(models: Mapping[str, ModelResult]) -> bool:
-    return any(isinstance(one, ClassificationResult) for one in models.values())
+    return any(isinstance(model, ClassificationResult) for model in models.values())
 
 
 BACKGROUND = Background()

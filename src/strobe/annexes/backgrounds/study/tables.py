@@ -15,20 +15,20 @@ from strobe.studies.variants.tables import marked
 
 def _ground(model: ClassificationResult, part: str) -> tuple[Any, ...]:
     """Return a list of a model's results on a ladder of backgrounds; it is empty if there are none."""
-    return () if (found := ground_of(model)) is None else getattr(found, part) or ()
+    return () if (ground := ground_of(model)) is None else getattr(ground, part) or ()
 
 
 def _isolated(rows: Iterable[Isolated]) -> Row:
     out: Row = {}
-    for one in rows:
-        out |= spread(one.isolates.replace("-", "_"), one.value)
+    for row in rows:
+        out |= spread(row.isolates.replace("-", "_"), row.value)
     return out
 
 
 def _background(model: ClassificationResult) -> Iterator[Row]:
-    if (found := ground_of(model)) is not None:
-        out = {f"{key}_sensitivity": cell for key, cell in as_row(found.sensitivity).items()}
-        for name, best in (("zoom", found.zoom), ("zoom_wrong", found.zoom_wrong)):
+    if (ground := ground_of(model)) is not None:
+        out = {f"{key}_sensitivity": cell for key, cell in as_row(ground.sensitivity).items()}
+        for name, best in (("zoom", ground.zoom), ("zoom_wrong", ground.zoom_wrong)):
             out |= {} if isinstance(best, Missing) else {f"{name}_{key}": cell for key, cell in as_row(best).items()}
         yield out
 
@@ -62,10 +62,10 @@ def ladder_lines(view: View) -> list[Lines]:
     models = view.drawn(view.classifiers)
     if (rungs := ladder(view)) is None:
         return []
-    name, names = printable(view.results.dataset.name), [printable(one, limit=60) for one in models]
+    name, names = printable(view.results.dataset.name), [printable(model, limit=60) for model in models]
     notes = [
         "points [95 % interval]; * significant after Holm's correction",
-        *(verdict(rungs, one) for one in models),
+        *(verdict(rungs, model) for model in models),
     ]
     notes += [text for text in [covered_text(rungs, *models)] if text]
     return [

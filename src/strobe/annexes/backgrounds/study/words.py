@@ -129,7 +129,7 @@ class LadderView:
 
 def ladder(view: View) -> LadderView | None:
     """Return the ladder of backgrounds in these results, or None if they have none."""
-    rungs = [one for one in view.variants.values() if one.fields.get("kind") == KIND and one.n_sets]
+    rungs = [variant for variant in view.variants.values() if variant.fields.get("kind") == KIND and variant.n_sets]
     if not rungs:
         return None
     rungs.sort(key=lambda one: one.role == "control")
@@ -139,9 +139,9 @@ def ladder(view: View) -> LadderView | None:
             RungView(variant=one.variant, level=level, name=called(one, level), facts=one) for level in one.levels
         ]
     contrasts = {
-        (one.held or "", one.isolates): one
-        for one in view.results.contrasts or ()
-        if one.isolates is not None and is_known(one.value)
+        (contrast.held or "", contrast.isolates): contrast
+        for contrast in view.results.contrasts or ()
+        if contrast.isolates is not None and is_known(contrast.value)
     }
     return LadderView(steps=tuple(steps), models=view.drawn(view.classifiers), contrasts=contrasts)
 
@@ -167,7 +167,7 @@ _WHEN: dict[Isolates, str] = {
 def verdict(found: LadderView, model: str) -> str:
     """Return the effect of background and magnification on a model, in a sentence that respects its intervals."""
     return " ".join(
-        f"{part[0].upper() if place else part[0]}{part[1:]}." for place, part in enumerate(_parts(found, model))
+        f"{part[0].upper() if index else part[0]}{part[1:]}." for index, part in enumerate(_parts(found, model))
     )
 
 
@@ -299,9 +299,9 @@ def rung_rows(found: LadderView) -> Iterator[list[str]]:
         marks = [mark for mark, has in (("control", step.is_control), ("estimated", step.is_estimated)) if has]
         marks += [few] if (few := found.fewer(step)) else []
         cells = [found.accuracy(model, step) for model in found.models]
-        if any(one is not None and is_known(one) for one in cells):
+        if any(cell is not None and is_known(cell) for cell in cells):
             name = f"{step.name} ({', '.join(marks)})" if marks else step.name
-            yield [name, *("—" if one is None else with_interval(one) for one in cells)]
+            yield [name, *("—" if cell is None else with_interval(cell) for cell in cells)]
 
 
 def isolated_rows(found: LadderView) -> Iterator[list[str]]:
@@ -331,13 +331,13 @@ class BackgroundNumbers:
 def numbers(found: LadderView) -> list[BackgroundNumbers]:
     """Return the weight of each part of the image for every drawn model."""
     out = []
-    for name, one in found.models.items():
-        if (score := ground_of(one)) is not None:
+    for name, model in found.models.items():
+        if (score := ground_of(model)) is not None:
             parts = score.sensitivity
             out.append(
                 BackgroundNumbers(
                     model=printable(name),
-                    whole=one.acc_orig,
+                    whole=model.acc_orig,
                     background=parts.background,
                     foreground=parts.foreground,
                     relative=parts.relative,
@@ -416,9 +416,9 @@ def covered_text(found: LadderView, *models: str) -> str:
     """Return which models do not always name a class on the whole images, or an empty text if all models do."""
     parts = []
     for name in models:
-        told = ground_of(found.models[name])
-        if told is not None and told.covered:
-            share = told.covered[0].share
+        ground = ground_of(found.models[name])
+        if ground is not None and ground.covered:
+            share = ground.covered[0].share
             whole = "every whole image" if share.value == 1 else f"{percent(share)} of the whole images"
             parts.append(f"{printable(name)} names a class for {whole}")
     return f"{'; '.join(parts)}. An answer without a class counts as wrong." if parts else ""

@@ -33,12 +33,12 @@ def build_strips(
     if source is None or dataset.variants is None:
         return None
     sets, names = dataset.sets, dataset.variants.variant
-    place = {one.variant: key for key, one in found.facts.items()}
+    place = {fact.variant: key for key, fact in found.facts.items()}
     way = {str(sets.set_id[row]): row for row in range(len(sets))}
     by_group: dict[str, list[int]] = {}
     for row in np.flatnonzero(np.isin(names[sets.variant], list(place))).tolist():
         by_group.setdefault(str(sets.group[row]), []).append(row)
-    models = {name: one for name, one in answers.items() if isinstance(one, ClassAnswers)}
+    models = {name: answer for name, answer in answers.items() if isinstance(answer, ClassAnswers)}
     told = [group for group, rows in by_group.items() if any(_way(dataset, way, row) is not None for row in rows)]
     chosen = _one_of_each(dataset, by_group, told or list(by_group))
     pictures = []
@@ -108,7 +108,7 @@ def _picture(
             one |= {"film": _data(np.concatenate(images, axis=1)), "n": len(images), "diff": _data(_stretched(change))}
             one["says"] = [[_said(answer, frame) for answer in models.values()] for frame in frames]
         strips.append(one)
-    if not any("film" in one for one in strips):
+    if not any("film" in strip for strip in strips):
         return None
     labels = dataset.labels_of(anchor)
     name = " / ".join(printable(dataset.info.label_space.names[label]) for label in labels)

@@ -43,11 +43,11 @@ def granularity_ratio(view: View) -> Answer:
     groups = [
         _Points(
             name=short(printable(target), 22) + (f", preserved ({_by(kept)})" if kept else ""),
-            place=place + 1,
+            place=index + 1,
             values=[row and row.value for row in (ratios.get((name, target)) for name in names)],
             hollow=kept is not None,
         )
-        for place, target in enumerate(levels.others)
+        for index, target in enumerate(levels.others)
         for ratios, kept in sets
     ]
 
@@ -181,26 +181,26 @@ def granularity_curves(view: View) -> Answer:
 
 
 def _axis(found: GranularityView, name: str) -> str:
-    key = next(one for one in found.searches if one[0] == name)
+    key = next(search for search in found.searches if search[0] == name)
     return "magnitude per neuron, std" if found.scale(key) != 1 else "magnitude, std"
 
 
 def _curves(found: GranularityView, kept: PreservedFigures | None, name: str, axes: Any) -> None:
     axes.set_xscale("log")
     lines, again, moving = [], [], []
-    for place, target in enumerate(found.targets):
+    for index, target in enumerate(found.targets):
         search = found.searches.get((name, target))
         if search is None:
             continue
         per = found.scale((name, target))
-        line = line_through(target, place, [(row.level / per, row.alive) for row in search.levels])
+        line = line_through(target, index, [(row.level / per, row.alive) for row in search.levels])
         # At the end of a curve, where it is 0, the interval says nothing.
         ends = [y if value_of(y) > 0 else replace(y, low=None, high=None, reason="no image is left") for y in line.y]
         lines.append(replace(line, marker="", y=ends))
         moving += [x for x, y in zip(line.x, line.y, strict=True) if 0.005 < value_of(y) < 0.995]
         if kept is not None and (name, target) in kept.searches:
             rows = kept.searches[name, target].levels
-            again.append(line_through("", place, [(row.level / per, row.alive) for row in rows], dashed=""))
+            again.append(line_through("", index, [(row.level / per, row.alive) for row in rows], dashed=""))
     put_lines(axes, [*lines, *again], is_small=True)
     if moving:
         axes.set_xlim(min(moving) / 1.7, max(moving) * 1.7)
@@ -276,9 +276,9 @@ def _paint_kept(levels: GranularityView, kept: PreservedFigures, figure: Any, is
             put_mark(axes, x, mark, is_upright=True, name=label if x == beside[0][0] else "")
     groups = [
         _Points(
-            name=short(printable(target), 24), place=place, values=[kept.share.get((name, target)) for name in names]
+            name=short(printable(target), 24), place=index, values=[kept.share.get((name, target)) for name in names]
         )
-        for place, target in enumerate(levels.targets)
+        for index, target in enumerate(levels.targets)
     ]
     _put_columns(axes, names, groups, is_narrow=is_narrow)
     axes.set_ylim(-0.02, 1.03)

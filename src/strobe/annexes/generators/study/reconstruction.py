@@ -37,7 +37,7 @@ class Reconstructed:
 
 
 def _photo_variants(view: View) -> list[str]:
-    return [name for name, one in view.variants.items() if one.fields.get("kind") == PHOTO]
+    return [name for name, variant in view.variants.items() if variant.fields.get("kind") == PHOTO]
 
 
 def reconstructed(view: View) -> list[Reconstructed]:
@@ -67,9 +67,12 @@ def reconstruction_text(view: View) -> str:
     """
     names = _photo_variants(view)
     each = [
-        f"{printable(one.held)} by " + f"{100 * value_of(one.value):+.1f}".replace("-", "−")
-        for one in view.results.contrasts or ()
-        if (one.of, one.a) == ("variants", ANCHOR) and one.b in names and one.held and is_known(one.value)
+        f"{printable(contrast.held)} by " + f"{100 * value_of(contrast.value):+.1f}".replace("-", "−")
+        for contrast in view.results.contrasts or ()
+        if (contrast.of, contrast.a) == ("variants", ANCHOR)
+        and contrast.b in names
+        and contrast.held
+        and is_known(contrast.value)
     ]
     if len(each) > _NAMED:
         each = [*each[:_NAMED], f"{len(each) - _NAMED} more models by other amounts"]
@@ -83,12 +86,12 @@ def reconstruction_lines(view: View) -> list[Lines]:
         return []
     cells = [
         [
-            printable(one.model, limit=40),
-            with_interval(one.photos),
-            with_interval(one.made),
-            "—" if one.change is None else with_interval(one.change),
+            printable(row.model, limit=40),
+            with_interval(row.photos),
+            with_interval(row.made),
+            "—" if row.change is None else with_interval(row.change),
         ]
-        for one in rows
+        for row in rows
     ]
     title = f"{printable(view.results.dataset.name)}: what reconstruction alone does"
     return [(title, ["model", "photos", "reconstructions", "change"], cells, [NOTE])]

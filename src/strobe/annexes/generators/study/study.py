@@ -45,7 +45,7 @@ class Generator(Study):
 
     def lead(self, view: View, models: Mapping[str, ModelResult]) -> tuple[str, str] | None:
         """Return the granularity at which the smallest change breaks the model."""
-        scored = any(isinstance(one, ClassificationResult) for one in models.values())
+        scored = any(isinstance(model, ClassificationResult) for model in models.values())
         found = granular(view) if scored else None
         if found is None:
             return None

@@ -67,12 +67,12 @@ class PreservedFigures:
 def granular(view: View) -> GranularityView | None:
     """Return the searches by granularity, or None if the data has no searches."""
     facts = {
-        (str(one.fields["granularity"]), one.target): one
-        for one in view.variants.values()
-        if one.target is not None and "granularity" in one.fields and one.role == "same"
+        (str(variant.fields["granularity"]), variant.target): variant
+        for variant in view.variants.values()
+        if variant.target is not None and "granularity" in variant.fields and variant.role == "same"
     }
-    places = {one.variant: key for key, one in facts.items()}
-    searches = {places[one.variant]: one for one in view.results.searches or () if one.variant in places}
+    places = {fact.variant: key for key, fact in facts.items()}
+    searches = {places[search.variant]: search for search in view.results.searches or () if search.variant in places}
     if not searches:
         return None
     names = list(dict.fromkeys(name for name, _ in searches))
@@ -87,9 +87,11 @@ def granular(view: View) -> GranularityView | None:
         searches=searches,
         ratios=_ratios(view.results.contrasts or (), places, targets[0]),
         random={
-            (str(one.fields["granularity"]), one.target): one.variant
-            for one in view.variants.values()
-            if one.target is not None and one.fields.get("control") == "random" and "granularity" in one.fields
+            (str(variant.fields["granularity"]), variant.target): variant.variant
+            for variant in view.variants.values()
+            if variant.target is not None
+            and variant.fields.get("control") == "random"
+            and "granularity" in variant.fields
         },
         preserved=tuple(_kept(view, one, places, targets[0]) for one in view.results.preserved or ()),
     )
@@ -103,9 +105,9 @@ def _natural(name: str) -> tuple[str, int]:
 
 def _ratios(rows: Sequence[Contrast], places: Mapping[str, Key], baseline: str) -> dict[Key, Contrast]:
     return {
-        places[one.a]: one
-        for one in rows
-        if one.of == "targets" and one.a in places and one.b in places and places[one.b][1] == baseline
+        places[row.a]: row
+        for row in rows
+        if row.of == "targets" and row.a in places and row.b in places and places[row.b][1] == baseline
     }
 
 
@@ -120,7 +122,7 @@ def _kept(view: View, found: PreservedResults, places: Mapping[str, Key], baseli
     return PreservedFigures(
         by=found.by,
         who=who if found.by == "people" else join([printable(name) for name in found.who]),
-        searches={places[one.variant]: one for one in found.searches if one.variant in places},
+        searches={places[search.variant]: search for search in found.searches if search.variant in places},
         ratios=_ratios(found.contrasts, places, baseline),
         share=share,
         before={places[one.variant]: one.before for one in found.preservation if one.variant in places and one.before},
@@ -182,7 +184,9 @@ def restarts_text(provenance: Mapping[str, object]) -> str:
 def generator_lead(found: GranularityView) -> tuple[str, str]:
     """Return the page's first sentences: whether any model is robust, and the ratio of search distances."""
     shares = {
-        key: one.found / (one.found + one.censored) for key, one in found.searches.items() if one.found + one.censored
+        key: search.found / (search.found + search.censored)
+        for key, search in found.searches.items()
+        if search.found + search.censored
     }
     low = min(shares.values(), default=0.0)
     held = [key for key, share in shares.items() if share < 0.5]
@@ -270,8 +274,8 @@ def granular_rows(found: GranularityView) -> tuple[list[str], list[list[str]], l
         (key, row.value) for key, row in found.ratios.items() if is_known(row.value) and row.value.low is None
     ]
     notes += [f"{printable(' against '.join(key))}: {value.reason}" for key, value in open_ended if value.reason]
-    failed = sum(one.failed for one in found.searches.values())
-    wrong = sum(one.anchor_wrong for one in found.searches.values())
+    failed = sum(search.failed for search in found.searches.values())
+    wrong = sum(search.anchor_wrong for search in found.searches.values())
     notes += [f"{counted(failed, 'search').replace('searchs', 'searches')} failed"] if failed else []
     notes += [f"{counted(wrong, 'image')} not searched: the target is wrong on the original"] if wrong else []
     return columns, rows, [*notes, *(kept_text(one) for one in found.preserved)]
@@ -316,7 +320,9 @@ def medians(view: View, found: GranularityView) -> list[SearchCell]:
     """Return every search, from coarse to fine, with its median, its findings after they are read back, and its
     control.
     """
-    scores = {name: {one.variant: one for one in model.variants or ()} for name, model in view.classifiers.items()}
+    scores = {
+        name: {variant.variant: variant for variant in model.variants or ()} for name, model in view.classifiers.items()
+    }
     out = []
     for name in found.granularities:
         for target in found.targets:

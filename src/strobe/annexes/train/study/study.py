@@ -53,8 +53,8 @@ class TrainingScores(Collector):
 
     def into(self, results: Results) -> Results:
         """Return the results with the means over trainings."""
-        scores = [one for one in results.models.values() if isinstance(one, ClassificationScore)]
-        if not any(SEED_MARK in one.model for one in scores):
+        scores = [model for model in results.models.values() if isinstance(model, ClassificationScore)]
+        if not any(SEED_MARK in score.model for score in scores):
             return results
         whole, options = self._scoring.merged.labelled_sets(), self._scoring.options
         found = trainings(whole, scores, seed=options.seed, replicates=options.draws)

@@ -30,7 +30,7 @@ def summarise_boxes(dataset: Dataset, answers: Sequence[BoxAnswer], *, conduct: 
     results = drawn_results(dataset, agree=agree)
     pictures = drawn_pictures(dataset)
     frame_ids = sorted(asked_pictures(dataset))
-    kept = sum(one.is_kept for one in pictures)
+    kept = sum(picture.is_kept for picture in pictures)
     return {
         "answers": len(answers),
         "table": {

@@ -131,8 +131,8 @@ def _asked(dataset: Dataset) -> dict[str, str]:
 
 
 def _counts(answers: Iterable[CheckAnswer]) -> dict[str, int]:
-    said = Counter(str(answer.said) for answer in answers)
-    return {word: said[word] for word in CHECKED}
+    counter = Counter(str(answer.said) for answer in answers)
+    return {word: counter[word] for word in CHECKED}
 
 
 def _imported(row: dict[str, str], set_id: str, frame_id: str, who: str) -> CheckAnswer:

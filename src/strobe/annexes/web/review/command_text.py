@@ -279,13 +279,13 @@ def plan_text(plan: "QuestionPlan") -> str:
     out += ["", f"  {'stratum':<{wide}}    sets  {what:>8}"]
     out += [f"  {printable(one.name, limit=60):<{wide}} {one.sets:>7,} {one.asked:>9,}" for one in plan.strata]
     if plan.promises:
-        wide = max(len("model"), *(len(printable(one.model, limit=60)) for one in plan.promises))
+        wide = max(len("model"), *(len(printable(promise.model, limit=60)) for promise in plan.promises))
         out += ["", "expected intervals, in points (in brackets: with as many random labels)"]
         out += [f"  {'model':<{wide}}  flicker        acc_orig         acc_pmk            drop"]
         for one in plan.promises:
             cells = [f"±{own:.1f} (±{other:.1f})".rjust(15) for own, other in zip(one.planned, one.random, strict=True)]
             out.append(f"  {printable(one.model, limit=60):<{wide}}  {100 * one.flicker:6.1f}% {' '.join(cells)}")
-        little = [printable(one.model) for one in plan.promises if one.helps_little]
+        little = [printable(promise.model) for promise in plan.promises if promise.helps_little]
         if little:
             out.append(f"note: the plan helps little for {', '.join(little)}, whose answers rarely change within a set")
     return "\n".join(out) + "\n"

@@ -330,7 +330,7 @@ def _run(cursor: Any, is_sqlite: bool, statement: str, values: Mapping[str, Any]
         return
     lists = {name: value for name, value in values.items() if isinstance(value, list)}
     for name, value in lists.items():
-        values = {**values, **{f"{name}_{place}": one for place, one in enumerate(value)}}
+        values = {**values, **{f"{name}_{index}": one for index, one in enumerate(value)}}
     cursor.execute(_spelled(statement, tuple((name, len(value)) for name, value in lists.items()), is_sqlite), values)
 
 

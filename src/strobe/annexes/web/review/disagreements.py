@@ -22,7 +22,7 @@ def answers_over_time(answers: Sequence[Answer]) -> dict[str, Any]:
     The step is the shortest for which at most 60 steps are needed; otherwise, the last 60 days are returned. Answers
     without a time, such as imported ones, are left out.
     """
-    times = [(datetime.fromisoformat(one.at), one.annotator) for one in answers if one.at > "1970-01-02"]
+    times = [(datetime.fromisoformat(answer.at), answer.annotator) for answer in answers if answer.at > "1970-01-02"]
     if not times:
         return {"step": "day", "bars": []}
     begin, end = min(times)[0], max(times)[0]

@@ -153,7 +153,7 @@ def _flickering(dataset: Dataset, source: str, purpose: str) -> _Flickering:
     answers = {name: one for name, one in loaded if isinstance(one, ClassAnswers) and answered(plan, one).any()}
     if not answers:
         raise StrobeError(f"<<plan>>: {printable(source)} has no classifier with answers; run one with strobe eval")
-    first = [first_changes(plan, one) for one in answers.values()]
+    first = [first_changes(plan, answer) for answer in answers.values()]
     flickers = np.stack([(one >= 0) & (one <= plan.k) for one in first])
     return _Flickering(
         dataset=whole, plan=plan, models=tuple(answers), answers=tuple(answers.values()), flickers=flickers
@@ -277,10 +277,10 @@ def _promises(found: _Flickering, sample: dict[str, SampledSet], budget: int) ->
     chance = np.array([sample[name].chance for name, on in zip(names, use.tolist(), strict=True) if on])
     outcome, _, named = _outcomes(found, use)
     out = []
-    for place, model in enumerate(found.models):
-        flickers = found.flickers[place, use]
+    for index, model in enumerate(found.models):
+        flickers = found.flickers[index, use]
         steady = float(1 - flickers.mean())
-        holds, breaks = outcome[3 * place + 1], outcome[3 * place + 2]
+        holds, breaks = outcome[3 * index + 1], outcome[3 * index + 2]
         pmk = steady * _guess(holds[named & ~flickers])
         drop = (1 - steady) * _guess(breaks[named & flickers])
         split = float(np.clip((chance * flickers).sum() / max(chance.sum(), 1e-9), 0.01, 0.99))

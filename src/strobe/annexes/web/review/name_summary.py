@@ -75,10 +75,10 @@ def _scores(dataset: Dataset, answers: Sequence[NameAnswer]) -> list[dict[str, A
     found = people_results(NamingTable.of(replace(dataset, names=tuple(answers))), {}, ScoreOptions())
     return [
         {
-            "name": " ".join(filter(None, (one.variant, one.condition))),
-            **{name: encode(getattr(one, name)) for name in ("accuracy", "majority", "fleiss_kappa", "consistency")},
+            "name": " ".join(filter(None, (score.variant, score.condition))),
+            **{name: encode(getattr(score, name)) for name in ("accuracy", "majority", "fleiss_kappa", "consistency")},
         }
-        for one in found.scores
+        for score in found.scores
     ]
 
 
@@ -107,8 +107,8 @@ def _against(dataset: Dataset, name: str, latest: Sequence[NameAnswer]) -> list[
 
 
 def _said(answers: Iterable[NameAnswer]) -> dict[str, int]:
-    found = Counter(answer.said for answer in answers)
-    return {word: found[word] for word in SAID}  # type: ignore[index]  # the keys are the values that the record allows
+    counter = Counter(answer.said for answer in answers)
+    return {word: counter[word] for word in SAID}  # type: ignore[index]  # the keys are the values that the record allows
 
 
 def _controls(dataset: Dataset, latest: Sequence[NameAnswer]) -> Any:
@@ -118,7 +118,7 @@ def _controls(dataset: Dataset, latest: Sequence[NameAnswer]) -> Any:
 def _right(dataset: Dataset, latest: Sequence[NameAnswer]) -> Estimate:
     """Return the share of control images that were named correctly."""
     space = dataset.info.label_space
-    row = {frame: place for place, frame in enumerate(dataset.frame_ids())}
+    row = {frame: index for index, frame in enumerate(dataset.frame_ids())}
     asked = [answer for answer in latest if answer.condition == CONTROL and answer.frame_id in row]
     right = sum(
         answer.said == "class"

@@ -89,7 +89,7 @@ def sampled_anchors(dataset: Dataset, purpose: str) -> dict[str, str]:
 
 def set_aside(pictures: Sequence[ShownImage], settings: ReviewOptions) -> dict[str, str]:
     """Return the images that are reserved, and so not part of the study: the use (practice or control) by `kin`."""
-    kins = sorted({one.kin for one in pictures})
+    kins = sorted({picture.kin for picture in pictures})
     order = np.random.Generator(np.random.PCG64(settings.seed)).permutation(len(kins)).tolist()
     n_practice = min(N_PRACTICE if settings.practice is None else settings.practice, len(kins) // 4)
     n_controls = int(settings.controls * len(kins))
@@ -178,7 +178,7 @@ class NameQuestion(SingleImageQuestion):
             return summarise(dataset, answers, conduct, dict.fromkeys(sampled, LABEL))
         pictures = shown(dataset)
         aside = {} if conduct is None else set_aside(pictures, conduct.settings)
-        study = {one.frame_id: one.condition for one in pictures if one.kin not in aside}
+        study = {picture.frame_id: picture.condition for picture in pictures if picture.kin not in aside}
         return summarise(dataset, answers, conduct, study)
 
 

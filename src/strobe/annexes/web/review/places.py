@@ -51,8 +51,8 @@ class TableLookup:
             return None
         sets = self._dataset.sets
         begin, end = np.searchsorted(sets.set, np.array([number, number + 1], dtype=sets.set.dtype)).tolist()
-        found = np.flatnonzero((sets.frame[begin:end] == row) & ~sets.is_anchor[begin:end])
-        return begin + int(found[0]) if len(found) else None
+        rows = np.flatnonzero((sets.frame[begin:end] == row) & ~sets.is_anchor[begin:end])
+        return begin + int(rows[0]) if len(rows) else None
 
     def labels(self, row: int) -> frozenset[int]:
         """Return the labels of a frame."""

@@ -99,7 +99,7 @@ def strangers(dataset: Dataset, ids: list[str], rng: np.random.Generator, wanted
     for _ in range(20 * wanted):
         if len(pairs) >= wanted:
             break
-        one, other = (order[place] for place in rng.integers(0, len(order), 2))
+        one, other = (order[integer] for integer in rng.integers(0, len(order), 2))
         if video[one] == video[other]:
             continue
         alike = labels.get(int(anchor[one]), set()) & labels.get(int(anchor[other]), set())

@@ -109,7 +109,7 @@ class Sessions:
         Anyone with the file can edit a row, but its seal requires the server's secret.
         """
         hashes = self._hashes(secret)
-        names = {f"h{place}": one for place, one in enumerate(hashes)}
+        names = {f"h{index}": one for index, one in enumerate(hashes)}
         joined = f"{table} t JOIN annotators a ON a.name = t.name"
         among = f"t.hash IN (:{', :'.join(names)})"
         row = self._database.row(f"SELECT t.*, {role} AS as_role, a.paused FROM {joined} WHERE {among}", names)

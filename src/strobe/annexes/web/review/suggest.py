@@ -35,8 +35,8 @@ def _of_run(dataset: Dataset, name: str | None, path: Path) -> BoxAnswers:
         raise StrobeError(
             f"<<suggest>>: {printable(path)} has predictions, but not for the frames of {printable(dataset.name)}"
         )
-    held = run.models(dataset, only=[name] if name else (), allow_missing=True)
-    boxing = [model for model in held if model.task is Task.DETECTION]
+    models = run.models(dataset, only=[name] if name else (), allow_missing=True)
+    boxing = [model for model in models if model.task is Task.DETECTION]
     if not boxing:
         raise StrobeError(f"<<suggest>>: {printable(path)} has no detector; run one with strobe predict")
     if len(boxing) > 1:

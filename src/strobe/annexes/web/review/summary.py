@@ -77,7 +77,7 @@ def _annotators(verdicts: Sequence[Verdict], found: PairVotes) -> list[dict[str,
     for verdict in verdicts:
         of_name[verdict.annotator].append(verdict)
     nobody = control_answers((), found.anchors)["all"]
-    care = {one.person: one for one in reviewers(found)}
+    care = {reviewer.person: reviewer for reviewer in reviewers(found)}
     out = []
     for name, cast in sorted(of_name.items()):
         latest = {(v.stage, v.set_id, v.frame_id): v for v in sorted(cast, key=lambda v: (v.at, v.verdict_id))}

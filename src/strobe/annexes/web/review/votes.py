@@ -100,7 +100,7 @@ def _from_json(path: Path, dataset: Dataset, annotator: str) -> ImportedAnswers:
     given = dataset.labels.by_frame()
     turns = Turns("verdict_id")
     elsewhere = 0
-    for place, annotation in enumerate(parse_annotations(read_json(path), path)):
+    for index, annotation in enumerate(parse_annotations(read_json(path), path)):
         number = names.set(annotation.keys[0])
         frame = names.frame(annotation.keys[-1])
         if number is None or frame is None or (len(annotation.keys) == 2 and (number, frame) not in names.candidates):
@@ -112,7 +112,7 @@ def _from_json(path: Path, dataset: Dataset, annotator: str) -> ImportedAnswers:
             "set_id": names.name_of_set[number],
             "frame_id": names.ids[frame],
         }
-        with in_file(path, where=f"annotations[{place}]"):
+        with in_file(path, where=f"annotations[{index}]"):
             checked_note(annotation.note)
         if len(annotation.keys) == 2:
             _add(turns, pair_verdict(annotation, **common))
@@ -181,8 +181,8 @@ def csv_rows(path: Path, columns: Sequence[str], *, wanted: Sequence[str]) -> It
         if name not in header:
             hint = f"columns: {', '.join(columns)}"
             raise InvalidFile(path, f"the column {name} is missing", where="line 1", hint=hint)
-    for place, raw in enumerate(rows, start=2):
-        yield place, {str(k).strip().lower(): (v or "") for k, v in raw.items() if isinstance(v, str | None)}
+    for index, raw in enumerate(rows, start=2):
+        yield index, {str(k).strip().lower(): (v or "") for k, v in raw.items() if isinstance(v, str | None)}
 
 
 def picture_rows(

@@ -289,8 +289,8 @@ def _write_reviewed(dataset: Dataset, out: Path) -> None:
 
 def _without_votes(part: Dataset) -> dict[str, int]:
     """Return the number of sets without a vote, for the provenance of a dataset without votes."""
-    found = Cohort.of(part, needs_labels=False)
-    counts = {"sets_without_votes": found.sets_without_votes, "kept_without_votes": found.kept_without_votes}
+    cohort = Cohort.of(part, needs_labels=False)
+    counts = {"sets_without_votes": cohort.sets_without_votes, "kept_without_votes": cohort.kept_without_votes}
     return {name: count for name, count in counts.items() if count}
 
 

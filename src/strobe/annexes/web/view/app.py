@@ -222,7 +222,7 @@ def _add_sets(app: FastAPI, viewer: _Viewer) -> None:
                     "label": printable(index.labels_text[row]),
                     "video": printable(videos[index.video[row]]),
                     "i": "" if images.missing else images.name(int(anchors[row])),
-                    "m": [int(one.status[row]) for one in models],
+                    "m": [int(model.status[row]) for model in models],
                     "t": [tag for tag, mask in masks.items() if mask[row]],
                 }
                 for row in rows[offset : offset + limit].tolist()

@@ -24,9 +24,9 @@ def sets_csv(index: DatasetIndex, rows: Sequence[int]) -> str:
             "review": REVIEW[int(index.review[row])],
             "tags": ";".join(tag for tag, mask in masks.items() if mask[row]),
         }
-        for name, one in index.models.items():
-            answer = int(one.answer[row])
-            line[name] = STATUS[int(one.status[row])]
+        for name, model in index.models.items():
+            answer = int(model.answer[row])
+            line[name] = STATUS[int(model.status[row])]
             line[f"{name}: worst answer"] = names[answer] if answer >= 0 else ""
         out.append(line)
     return as_csv(out)

@@ -200,9 +200,9 @@ class Selection:
         """Return the count of every choice of every filter, among the sets that fulfil the other filters."""
         index = self.index
         out: dict[str, Any] = {"total": int(self.mask().sum()), "n_sets": index.n_sets, "m": {}}
-        for name, one in self._outcomes.items():
+        for name, outcome in self._outcomes.items():
             within = self.mask(without=f"m:{name}")
-            found = np.bincount(one.status[within], minlength=len(STATUS))
+            found = np.bincount(outcome.status[within], minlength=len(STATUS))
             out["m"][name] = dict(zip(STATUS, found.tolist(), strict=True))
         sets, labels = index.classes
         names = list(index.dataset.info.label_space.names)
@@ -248,7 +248,7 @@ class Selection:
         far = [np.where(one <= 1000, one, -1) for one in far]
         size = max((int(one.max(initial=-1)) + 1 for one in far), default=0)
         found = self._any(far, max(size, 1)).tolist()
-        return [[str(place), count] for place, count in enumerate(found) if count]
+        return [[str(index), count] for index, count in enumerate(found) if count]
 
     def _confidences(self, within: Bools) -> list[list[Any]]:
         edges = np.array([low for low, _ in CONFIDENCE[1:]])
@@ -261,7 +261,7 @@ class Selection:
             for one in self._focus
         ]
         found = self._any(codes, len(CONFIDENCE)).tolist()
-        return [[str(place), count] for place, count in enumerate(found) if count]
+        return [[str(index), count] for index, count in enumerate(found) if count]
 
 
 NO_CLASS = "none of the classes"

@@ -36,7 +36,7 @@ class FrameAnswers:
         """The size in memory."""
         columns = (self.label, self.state, self.confidence, self.right, self.truth)
         boxes = 0 if self.boxes is None else sum(one.nbytes for one in (self.boxes.xyxy, self.boxes.score)) * 2
-        return sum(one.nbytes for one in columns) + boxes
+        return sum(column.nbytes for column in columns) + boxes
 
     @classmethod
     def of(cls, dataset: Dataset, answers: Answers) -> "FrameAnswers":

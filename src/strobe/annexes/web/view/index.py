@@ -127,7 +127,7 @@ class DatasetIndex:
             "scene cut": hints.cut >= CUT,
             "almost the same": hints.duplicate,
         }
-        return {name: np.bincount(sets.set[found], minlength=self.n_sets) > 0 for name, found in rows.items()}
+        return {name: np.bincount(sets.set[row], minlength=self.n_sets) > 0 for name, row in rows.items()}
 
     @cached_property
     def searchable(self) -> NDArray[np.str_]:

@@ -224,14 +224,14 @@ class Library:
     def frame_answers(self, index: DatasetIndex) -> dict[str, FrameAnswers | None]:
         """Return each model's answers on all frames; None for a model that is being loaded in the background."""
         out: dict[str, FrameAnswers | None] = {}
-        for shown, one in self.models(index.key).items():
-            key = (one.run, one.model, str(self._outcomes[one.run].signature))
+        for shown, model in self.models(index.key).items():
+            key = (model.run, model.model, str(self._outcomes[model.run].signature))
             found = self.answers.peek(key)
             if found is None and len(index.dataset.frames) <= SMALL:
-                found = self._load(index, one, key)
+                found = self._load(index, model, key)
             elif found is None and key not in self._waiting:
                 self._waiting.add(key)
-                self._loaders.submit(self._load, index, one, key)
+                self._loaders.submit(self._load, index, model, key)
             out[shown] = found
         return out
 

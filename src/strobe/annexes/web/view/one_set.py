@@ -39,10 +39,12 @@ def set_content(
         "review": REVIEW[int(index.review[row])],
         "variant": "" if data.variants is None else printable(data.variants.variant[data.sets.variant[row]]),
         "frames": _frames(index, images, place),
-        "models": [_model(index, row, name, one) for name, one in answers.items()],
+        "models": [_model(index, row, name, answer) for name, answer in answers.items()],
         "people": _people(data, set_id, place),
         "tags": list(tags_of(tag_rows).get(set_id, {})),
-        "notes": [{"who": printable(one.who), "at": one.at, "text": one.text} for one in notes_of(tag_rows, set_id)],
+        "notes": [
+            {"who": printable(note.who), "at": note.at, "text": note.text} for note in notes_of(tag_rows, set_id)
+        ],
     }
 
 
@@ -117,7 +119,7 @@ def _boxes(data: Dataset, truth: Boxes, row: int, name: str, boxes: BoxAnswers) 
     return {
         "right": view.right.tolist(),
         "truth": _rounded(view.truth),
-        "boxes": [one.round(3).tolist() for one in view.boxes or ()],
+        "boxes": [box.round(3).tolist() for box in view.boxes or ()],
         "missed": [one.round(1).tolist() for one in view.missed or ()],
     }
 

@@ -118,8 +118,8 @@ def stored_outcomes(run: Path, dataset: Dataset, places: SetRows) -> dict[str, O
     models, model_names = _codes(table.column("model"))
     columns = {one: _numbers(table, one, dataset) for one in _COLUMNS if one in known}
     out, reach = {}, _reach(dataset)
-    for place, model in enumerate(model_names):
-        use = (models == place) & (rows >= 0)
+    for index, model in enumerate(model_names):
+        use = (models == index) & (rows >= 0)
         out[model] = _outcomes(
             rows[use], {one: column[use] for one, column in columns.items()}, dataset.n_sets, reach=reach
         )

@@ -160,7 +160,7 @@ def _frames_done(path: Path) -> dict[str, int]:
         for name in shard_models(path):
             start = f"predictions/{plain_name(name)}/{facts_of(path, name)['key']}"
             journals = [read_journal(one).table for one in matching(path, f"{start}{SUFFIX}")]
-            waiting = sum(len(one) for one in journals if one is not None)
+            waiting = sum(len(journal) for journal in journals if journal is not None)
             out[name] = waiting + sum(read_footer(shard).n_rows for shard in matching(path, f"{start}-*.parquet"))
         for name, (file, _) in brought_files(path).items():
             out[name] = read_footer(file).n_rows

@@ -27,10 +27,10 @@ def video_rows(index: DatasetIndex, rows: Ints, *, search: str, offset: int, lim
     n, video = len(index.dataset.videos), index.video[rows]
     many = np.bincount(video, minlength=n)
     counts = {
-        name: np.bincount(video * len(STATUS) + one.status[rows], minlength=n * len(STATUS)).reshape(n, -1)
-        for name, one in index.models.items()
+        name: np.bincount(video * len(STATUS) + model.status[rows], minlength=n * len(STATUS)).reshape(n, -1)
+        for name, model in index.models.items()
     }
-    broken = np.sum([found[:, 2] for found in counts.values()], axis=0) if counts else np.zeros(n)
+    broken = np.sum([count[:, 2] for count in counts.values()], axis=0) if counts else np.zeros(n)
     seen = np.flatnonzero(many)
     if search:
         names = np.array([str(name).casefold() for name in index.dataset.videos.name.tolist()])
@@ -56,7 +56,7 @@ def timeline(index: DatasetIndex, video: int, answers: Mapping[str, FrameAnswers
     rows = np.flatnonzero(data.frames.video == video)[:MOST_FRAMES]
     order, line = timelines(data.frames.video[rows], data.frames.index[rows])
     rows = rows[order]
-    known = {name: one for name, one in answers.items() if one is not None}
+    known = {name: answer for name, answer in answers.items() if answer is not None}
     labels = {name: np.where(one.state[rows] > State.OUTSIDE, -2, one.label[rows]) for name, one in known.items()}
     every = np.concatenate([np.zeros(0, dtype=np.int64), *labels.values()])
     found, many = np.unique(every[every > -2], return_counts=True)

@@ -107,8 +107,8 @@ def list_view(places: Sequence[Path]) -> dict[str, Any]:
                 raise
             library.refuse(key, str(error))
             continue
-        for shown, one in library.models(key).items():
-            counts.setdefault(one.run, {})[one.model] = index.models[shown].counts()
+        for shown, model in library.models(key).items():
+            counts.setdefault(model.run, {})[model.model] = index.models[shown].counts()
     content = RunTable(library).content()
     for run in content["runs"]:
         for row in run["models"]:
@@ -144,19 +144,19 @@ def compare_words(rows: Sequence[tuple[Path, str]]) -> dict[str, Any]:
     compared = compare_runs(
         runs, models=names, options=ScoreOptions(), subset=None, progress=Silent(), allow_missing=True
     )
-    found = compared.comparisons
-    wanted = {one: place for place, (run, model) in enumerate(rows) for one in (model, f"{folders[run]}/{model}")}
-    chosen = [one for one in found if one.a in wanted and one.b in wanted]
-    clips = [one for one in compared.clips if one.old in wanted and one.new in wanted]
+    comparisons = compared.comparisons
+    wanted = {one: index for index, (run, model) in enumerate(rows) for one in (model, f"{folders[run]}/{model}")}
+    chosen = [one for one in comparisons if one.a in wanted and one.b in wanted]
+    clips = [clip for clip in compared.clips if clip.old in wanted and clip.new in wanted]
     if not chosen and not clips:
         raise InvalidValue("these models cannot be compared; choose models of one task on one dataset")
     short = shorter(
-        [name for one in chosen for name in (one.a, one.b)] + [name for one in clips for name in (one.old, one.new)]
+        [name for one in chosen for name in (one.a, one.b)] + [name for clip in clips for name in (clip.old, clip.new)]
     )
     on_clips = [
-        {"metric": one.lead or "", "text": short(printable(line, limit=2000)), "n": one.n_frames}
-        for one in clips
-        for line in clip_lines(one)
+        {"metric": clip.lead or "", "text": short(printable(line, limit=2000)), "n": clip.n_frames}
+        for clip in clips
+        for line in clip_lines(clip)
     ]
     return {
         "sentences": [*(_sentence(one, short) for one in chosen), *on_clips],
