@@ -99,7 +99,7 @@ def find_photos(
 def fitted_photos(photos: Sequence[Photo], boxes: Path) -> tuple[list[Photo], tuple[str, ...]]:
     """Return the photos with boxes checked against image sizes, and notes about scaled, clipped or dropped boxes."""
     owner = [index for index, photo in enumerate(photos) for _ in photo.boxes]
-    sizes = {fromkey: upright_size(photos[fromkey].path) for fromkey in dict.fromkeys(owner)}
+    sizes = {photo: upright_size(photos[photo].path) for photo in dict.fromkeys(owner)}
     with in_file(boxes):
         fitted = fit_boxes(
             np.array([box.xyxy for photo in photos for box in photo.boxes], dtype=np.float64).reshape(-1, 4),

@@ -78,9 +78,7 @@ def tensors_of(session: Any) -> tuple[list[Tensor], list[Tensor]]:
         shape = tuple(size if isinstance(size, int) else None for size in one.shape)
         return Tensor(one.name, {"float": "float32", "double": "float64"}.get(kind, kind), shape)
 
-    return [described(get_input) for get_input in session.get_inputs()], [
-        described(get_output) for get_output in session.get_outputs()
-    ]
+    return [described(node) for node in session.get_inputs()], [described(node) for node in session.get_outputs()]
 
 
 def digest_of_onnx(path: Path) -> str:

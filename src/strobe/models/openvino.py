@@ -63,7 +63,7 @@ class OpenVinoSession:
             self._own.request = self._network.create_infer_request()
         found = self._own.request.infer(dict(feeds))
         by_name = {name: values for port, values in found.items() for name in port.get_names()}
-        return [np.array(by_name[name]) for name in names or [get_output.name for get_output in self.get_outputs()]]
+        return [np.array(by_name[name]) for name in names or [node.name for node in self.get_outputs()]]
 
 
 def _port(port: Any) -> Port:

@@ -372,7 +372,7 @@ class RemoteAsker:
         line += f", at most {most * (1 + limits.retries):,} with retries" if limits.retries else ""
         line += f"; {'' if least == most else 'up to '}about {megabytes:,.1f} MB"
         if limits.price_request:
-            costs = [f"{fromkey * limits.price_request:,.4g}" for fromkey in dict.fromkeys((least, most))]
+            costs = [f"{requests * limits.price_request:,.4g}" for requests in dict.fromkeys((least, most))]
             line += f"; cost {' to '.join(costs)} without retries" + (" and tokens" if _by_tokens(limits) else "")
         elif _by_tokens(limits):
             line += "; the cost is known after the first answers"

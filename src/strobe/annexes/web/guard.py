@@ -226,7 +226,7 @@ class Guard:
         address = (scope.get("client") or ("?",))[0]
         cookies = [part.strip() for part in b";".join(headers.get(b"cookie", [])).split(b";")]
         own = [
-            cooky.removeprefix(self._cookie).decode("latin-1") for cooky in cookies if cooky.startswith(self._cookie)
+            cookie.removeprefix(self._cookie).decode("latin-1") for cookie in cookies if cookie.startswith(self._cookie)
         ]
         session = own[-1].strip('"')[:400] if own else ""
         # Who is logged in is not held up by others at the same address.

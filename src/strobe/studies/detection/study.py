@@ -134,7 +134,7 @@ class DetectorScores(Collector):
         scores = [model for model in results.models.values() if isinstance(model, DetectionScore)]
         if not scores:
             return results
-        models = {**results.models, **{with_twin.model: with_twin for with_twin in with_twins(scores)}}
+        models = {**results.models, **{score.model: score for score in with_twins(scores)}}
         comparison = (*results.comparison, *compare(self._dataset, scores))
         return replace(results, models=models, comparison=comparison)
 

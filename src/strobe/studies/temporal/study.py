@@ -70,10 +70,7 @@ TABLES: Mapping[str, Callable[[View], Table]] = {
     # The model `all models` is the mean over models on their common members.
     "per_offset": lambda view: (
         each(view.classifiers, lambda model: map(as_row, model.per_offset))
-        + [
-            {"model": "all models", **as_row(offset_error_all_model)}
-            for offset_error_all_model in view.results.offset_error_all_models
-        ]
+        + [{"model": "all models", **as_row(offset)} for offset in view.results.offset_error_all_models]
     ),
     "smoothing": lambda view: each(
         view.classifiers,
