@@ -138,6 +138,8 @@ def results_figures(run: Path) -> dict[str, dict[str, Estimate]]:
         for name, score in results.flicker.models.items():
             out.setdefault(name, {})
             out[name] = {**flicker_figures(score), **out[name]}
+        for name, detector in (results.flicker.detectors or {}).items():
+            out[name] = {**detector.measures, **out.get(name, {})}
     return out
 
 
