@@ -22,6 +22,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from project_files import files
+
 ROOT = Path(__file__).parents[1]
 GOLDEN = ROOT / "tests" / "golden"
 SNAPSHOTS = GOLDEN / "snapshots"
@@ -258,9 +260,9 @@ def of_stored(folder: Path) -> dict[str, str]:
 
 def of_made(name: str, folder: Path) -> dict[str, str]:
     """Write the page of a made-up study of the tests of the report."""
-    for path in (ROOT / "tests" / "report", *(ROOT / "tests" / "annexes").glob("*")):
-        if str(path) not in sys.path:
-            sys.path.append(str(path))
+    for path in files("tests/report/conftest.py") + files("tests/annexes/*/conftest.py"):
+        if str(path.parent) not in sys.path:
+            sys.path.append(str(path.parent))
     made = importlib.import_module(OF_ANNEXES[name][1] if name in OF_ANNEXES else "made_studies")
     if name in ("background", "search"):
         page = made.report(folder / "page")

@@ -76,7 +76,11 @@ def test_ci_runs_the_commands_of_the_readme_in_their_order() -> None:
 def test_make_installs_torch_for_the_demos_that_need_it() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     asks = re.compile(r'require\("torch", what="strobe demo (--\w+)"')
-    need = {name for path in files("src/strobe/workflows/demo*.py") for name in asks.findall(path.read_text())}
+    need = {
+        name
+        for path in [*files("src/strobe/workflows/demo*.py"), *files("src/strobe/annexes/**/*.py")]
+        for name in asks.findall(path.read_text())
+    }
     listed = re.search(r"^TORCH_DEMOS := (.*)$", makefile, re.MULTILINE)
     assert listed is not None
     assert sorted(listed[1].split()) == sorted(need)

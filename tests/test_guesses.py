@@ -602,7 +602,8 @@ def test_no_other_module_resolves_names_of_classes() -> None:
             by_dict = (
                 isinstance(node, ast.DictComp)
                 and isinstance(node.value, ast.Name)
-                and node.value.id == "place"
+                and isinstance(node.generators[0].iter, ast.Call)
+                and ast.unparse(node.generators[0].iter.func) == "enumerate"
                 and any(".names" in ast.unparse(one.iter) for one in node.generators)
             )
             if by_index or by_dict:

@@ -33,7 +33,11 @@ def test_the_papers_points_say_their_name_on_pointing_and_on_a_tap(opened, chrom
     context.close()
 
 
+UNFOLD = "for (const one of document.querySelectorAll('details')) one.open = true"
+
+
 def test_a_figure_is_saved_out_of_the_page(opened):
+    opened.evaluate(UNFOLD)
     for kind, start in (("svg", b"<svg"), ("png", b"\x89PNG")):
         with opened.expect_download() as found:
             opened.locator(f"#fig-curve [data-save={kind}]").click()
@@ -110,6 +114,7 @@ def test_tables_sort_both_ways_with_missing_last(opened, painted):
 
 
 def test_one_figure_per_model_is_shown_at_a_time(opened):
+    opened.evaluate(UNFOLD)
     pick = opened.locator("select[data-picks='per_class']")
     charts = opened.locator("[data-group='per_class'] > figure")
     for place in range(charts.count()):
@@ -198,6 +203,7 @@ def test_prints_with_nothing_cut(opened, paper, tmp_path):
     """At the width of the paper nothing is wider than it, nothing scrolls and every figure is there."""
     opened.set_viewport_size({"width": 688 if paper == "A4" else 710, "height": 900})
     opened.emulate_media(media="print")
+    opened.evaluate("window.dispatchEvent(new Event('beforeprint'))")  # a browser that prints opens what is folded
     charts = opened.locator("figure.chart")
     assert all(charts.nth(i).is_visible() for i in range(charts.count()))
     assert not opened.locator(".filters").is_visible()

@@ -1,6 +1,7 @@
 """Scoring through the workflow: what review changed, ceilings, missing frames, moved data, many models."""
 
 import csv
+import gc
 import json
 import tracemalloc
 from dataclasses import replace
@@ -345,10 +346,13 @@ def test_memory_does_not_grow_with_the_number_of_models(tmp_path: Path) -> None:
 
     def peak(n: int) -> int:
         specs = [f"m{number}=preds:{tmp_path}/m.json" for number in range(n)]
+        gc.collect()
+        gc.freeze()  # what other tests left would delay the collection of what this one leaves
         tracemalloc.start()
         score_dataset(tmp_path / "data", specs, None, ScoreRunOptions(options=ScoreOptions(bootstrap=False)), Silent())
         found = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
+        gc.unfreeze()
         return found
 
     few, many = peak(2), peak(7)
