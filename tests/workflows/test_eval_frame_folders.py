@@ -90,6 +90,17 @@ def test_photos_and_masks_are_no_video(called: Called, tmp_path: Path) -> None:
     ]
 
 
+def test_masks_are_no_video_for_import_either(command: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
+    frames(tmp_path / "davis/dog/frames", "rrrrr")
+    (tmp_path / "davis/dog/masks").mkdir()
+    for number in range(5):
+        Image.fromarray(np.eye(24, 32, dtype=np.uint8)).save(tmp_path / f"davis/dog/masks/{number:05d}.png")
+    code, out, err = command("import", "frames", tmp_path / "davis", tmp_path / "data", "--label", "dog", "--k", 1)
+    assert code == 0
+    assert "1 video, " in out
+    assert "folders of masks are not imported: 1, first dog/masks" in err
+
+
 def test_a_folder_of_photos_alone_is_refused(called: Called, tmp_path: Path) -> None:
     photos = frames(tmp_path / "photos", "rg")
     (photos / "00001.png").rename(photos / "beach.png")

@@ -73,6 +73,31 @@ def indexed(paths: Sequence[Path]) -> dict[int, Path]:
     return dict(sorted(zip(numbers, paths, strict=True)))
 
 
+def are_masks(paths: Sequence[Path]) -> bool:
+    """Return whether images are masks, as far as three of them show: at most 16 grey levels or palette colours."""
+    from PIL import Image
+
+    for path in (paths[0], paths[len(paths) // 2], paths[-1]):
+        try:
+            with Image.open(path) as image:
+                if image.mode in ("1", "L", "P") and image.getcolors(maxcolors=16) is not None:
+                    return True
+        except (OSError, ValueError, Image.DecompressionBombError):
+            continue  # reading the frame reports it
+    return False
+
+
+def _without_masks(
+    source: Path, frames: dict[str, dict[int, str]], note: Callable[[str], None]
+) -> dict[str, dict[int, str]]:
+    """Return the videos without folders of masks, such as those of DAVIS, unless nothing would be left."""
+    masks = [video for video, keys in frames.items() if are_masks([source / key for key in keys.values()])]
+    if not masks or len(masks) == len(frames):
+        return frames
+    note(f"folders of masks are not imported: {len(masks)}, first {printable(masks[0])}")
+    return {video: keys for video, keys in frames.items() if video not in masks}
+
+
 def import_frames(
     source: Path,
     target: Path,
@@ -139,7 +164,7 @@ def read_frames(
     """Read a folder of frames per video, with labels, boxes and anchors in the file formats of `strobe build`."""
     from strobe.build.labels import by_video, read_anchors, read_boxes, read_labels
 
-    frames = find_frames(source)
+    frames = _without_masks(source, find_frames(source), how.progress.note)
     places = {name: source / name for name in frames}
     labels_path = files.labels
     if labels_path is None and not files.label and (source / "labels.csv").is_file():

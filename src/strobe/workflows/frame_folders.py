@@ -13,7 +13,7 @@ from strobe.core.errors import StrobeError, printable
 from strobe.core.files import sha256_of_file
 from strobe.core.labels import LabelSpace
 from strobe.core.ports import Progress
-from strobe.formats.import_frames import IMAGE_ENDINGS, indexed
+from strobe.formats.import_frames import IMAGE_ENDINGS, are_masks, indexed
 from strobe.formats.importing import into
 from strobe.formats.sampled import FrameContents, ImportedDataset, ImportSampling, Origin, SourceVideo, import_sampled
 from strobe.store.bring_media import ImportOptions
@@ -79,11 +79,10 @@ def _not_frames(paths: Sequence[Path]) -> str | None:
         try:
             with Image.open(path) as image:
                 sizes.add(image.size)
-                few = image.getcolors(maxcolors=16) if image.mode in ("1", "L", "P") else None
         except (OSError, ValueError, Image.DecompressionBombError):
             continue  # reading the frame reports it
-        if few is not None:
-            return "its images have at most 16 colours, so they are masks"
+    if are_masks(paths):
+        return "its images have at most 16 colours, so they are masks"
     return "its images have different sizes, so they are photos and not a video" if len(sizes) > 1 else None
 
 
