@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from made_colours import CALM, MODELS, clip
+from made_unlabelled import CALM, MODELS, clip
 
 pytest.importorskip("av")
 

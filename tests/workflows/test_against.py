@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made_colours import CALM, MODELS, clip
+from made_unlabelled import CALM, MODELS, clip
 
 import strobe
 from strobe.core.answers import ClassAnswers

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made_colours import MODELS, clip
+from made_unlabelled import MODELS, clip
 from PIL import Image
 
 import strobe

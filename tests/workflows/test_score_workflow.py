@@ -4,6 +4,8 @@ import csv
 import gc
 import json
 import tracemalloc
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -339,23 +341,30 @@ def save_again(folder: Path, dataset: Dataset, seed: int) -> Path:
     return folder / f"again{seed}.json"
 
 
+class Measuring(Silent):
+    """Keeps how much memory is in use after each model, without what Python has yet to collect."""
+
+    def __init__(self) -> None:
+        self.used: list[int] = []
+
+    def task(self, label: str, total: int | None) -> AbstractContextManager[Callable[[int], None]]:
+        def advance(_: int = 1) -> None:
+            gc.collect()
+            self.used.append(tracemalloc.get_traced_memory()[0])
+
+        return nullcontext(advance)
+
+
 def test_memory_does_not_grow_with_the_number_of_models(tmp_path: Path) -> None:
-    made = strobe.example_dataset(n_videos=2000, k=3)
+    made = strobe.example_dataset(n_videos=1000, k=3)
     strobe.save_dataset(made, tmp_path / "data")
     save(made, tmp_path / "m.json")
-
-    def peak(n: int) -> int:
-        specs = [f"m{number}=preds:{tmp_path}/m.json" for number in range(n)]
-        gc.collect()
-        gc.freeze()  # what other tests left would delay the collection of what this one leaves
-        tracemalloc.start()
-        score_dataset(tmp_path / "data", specs, None, ScoreRunOptions(options=ScoreOptions(bootstrap=False)), Silent())
-        found = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        gc.unfreeze()
-        return found
-
-    few, many = peak(2), peak(7)
+    specs, measuring = [f"m{number}=preds:{tmp_path}/m.json" for number in range(9)], Measuring()
+    tracemalloc.start()
+    options = ScoreRunOptions(options=ScoreOptions(bootstrap=False))
+    score_dataset(tmp_path / "data", specs, None, options, measuring)
+    tracemalloc.stop()
     one_model = len(made.frames) * 2 * 8
+    assert len(measuring.used) >= 9
     # Five more models: what stays of each is its figures, far less than its predictions and their Python objects.
-    assert many - few < 5 * one_model, (few, many)
+    assert measuring.used[8] - measuring.used[3] < 5 * one_model, measuring.used
