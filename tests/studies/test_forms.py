@@ -15,7 +15,7 @@ from strobe.core.errors import StrobeError
 from strobe.core.ports import Silent
 from strobe.models.options import LoadOptions
 from strobe.store.run_folder import Run
-from strobe.studies.forms.measures import pair_columns
+from strobe.studies.forms.measures import FormPair
 from strobe.studies.forms.records import Forms
 from strobe.workflows.quantise import drawn_frames, quantise
 from strobe.workflows.score import ScoreRunOptions, score_run
@@ -83,7 +83,7 @@ def test_openvino_gives_the_answers_of_onnx_runtime(forms: Forms) -> None:
 def test_the_figures_are_those_of_the_columns_and_of_the_accuracies(folder: Path, forms: Forms) -> None:
     run, dataset = Run(folder / "run"), strobe.load_dataset(folder / "world")
     answers = {model.name: model.load() for model in run.models(dataset)}
-    columns = pair_columns(Plan(dataset, ScoreOptions()), answers["strobe-world"], answers["phone"])
+    columns = FormPair(Plan(dataset, ScoreOptions()), answers["strobe-world"], answers["phone"]).columns
     (phone,) = (one for one in forms.forms if one.model == "phone")
     assert {name: one.value for name, one in columns.items()} == {name: one.value for name, one in phone.pair.items()}
     rows = np.unique(dataset.sets.frame, return_index=True)[1]
@@ -159,3 +159,21 @@ def test_gate_and_compare_count_what_changes(folder: Path, forms: Forms, command
     assert code == 0
     assert "phone gives the same answer as strobe-world on" in out
     assert " were right and are now wrong" in out
+
+
+def test_frames_that_one_form_did_not_answer_decide_nothing(folder: Path, command: Command, tmp_path: Path) -> None:
+    phone = json.loads((folder / "phone.json").read_text())
+    phone["predictions"] = dict(list(phone["predictions"].items())[5:])
+    (tmp_path / "half.json").write_text(json.dumps(phone))
+    words = ("-m", "strobe-world", "-m", f"half=preds:{tmp_path / 'half.json'}", "--allow-missing", "--no-report", "-q")
+    assert command("eval", folder / "world", *words, "-o", tmp_path / "run")[0] == 0
+    limit = ("--max", "changed=99", "--allow-missing", "-q")
+    code, out, _ = command("gate", tmp_path / "run", "-m", "half", *limit)
+    assert (code, "inconclusive, 1 set lacks predictions" in out) == (3, True), out
+
+
+def test_every_form_is_compared_with_the_reference_once(folder: Path, command: Command) -> None:
+    _, out, _ = command("compare", folder / "run", "-q")
+    lines = [line for line in out.splitlines() if " gives the same answer as " in line]
+    assert len(lines) == 4
+    assert all(" as strobe-world on " in line for line in lines)

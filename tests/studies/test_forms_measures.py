@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 from strobe.analyses.measures import figure, measures_of
 from strobe.analyses.plan import Plan, ScoreOptions
 from strobe.core.answers import BoxAnswers, ClassAnswers
-from strobe.studies.forms.measures import FormPair, pair_columns
+from strobe.studies.forms.measures import FormPair
 from vid_shaped import PlainFrame, PlainSet, World, dataset_of
 
 
@@ -45,7 +46,7 @@ def test_every_column_is_that_of_a_plain_loop(made: tuple[World, list[int], list
         ClassAnswers.from_labels("old", np.array(old)),
         ClassAnswers.from_labels("new", np.array(new), scored=np.array(known)),
     ]
-    columns = pair_columns(plan, *answers)
+    columns = FormPair(plan, *answers).columns
     assert list(columns) == [one.name for one in measures_of("forms")[:6]]
     was = [label in frame.labels for label, frame in zip(old, world.frames, strict=True)]
     now = [label in frame.labels for label, frame in zip(new, world.frames, strict=True)]
@@ -78,11 +79,19 @@ def _world(labels: list[set[int]]) -> World:
 def test_without_labels_only_changes_are_measured() -> None:
     plan = Plan(dataset_of(_world([set(), set(), set()])), ScoreOptions())
     old, new = (ClassAnswers.from_labels("m", np.array(one)) for one in ([0, 0, 0], [0, 1, 0]))
-    assert list(pair_columns(plan, old, new)) == ["changed", "changed_sets"]
+    assert list(FormPair(plan, old, new).columns) == ["changed", "changed_sets"]
     changed = next(one for one in measures_of("forms") if one.name == "changed")
     assert figure(changed, FormPair(plan, old, new)).value == 1 / 3
     lost = next(one for one in measures_of("forms") if one.name == "negative_flips")
-    assert figure(lost, FormPair(plan, old, new)).reason == "no frame has a label"
+    assert figure(lost, FormPair(plan, old, new)).reason == "no frame has a label, or a plan drew the sets with one"
+
+
+def test_labels_that_a_plan_drew_count_no_flips(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = Plan(dataset_of(_world([{0}, {0}, {0}])), ScoreOptions())
+    pair = [ClassAnswers.from_labels("m", np.array(labels)) for labels in ([0, 0, 0], [0, 1, 0])]
+    assert "negative_flips" in FormPair(plan, *pair).columns
+    monkeypatch.setattr("strobe.studies.forms.measures.is_planned", lambda _: True)
+    assert list(FormPair(plan, *pair).columns) == ["changed", "changed_sets"]
 
 
 def test_objects_are_lost_found_relabelled_and_moved() -> None:
@@ -93,11 +102,11 @@ def test_objects_are_lost_found_relabelled_and_moved() -> None:
         xyxy = np.stack([left, left * 0, left + 20, left * 0 + 20], axis=1)
         return BoxAnswers.of(frame, label, xyxy, np.full(len(frame), 0.9), n_frames=3, n_classes=3)
 
-    columns = pair_columns(
+    columns = FormPair(
         plan,
         boxes([(0, 0, 0.0), (1, 0, 0.0), (2, 0, 0.0), (2, 0, 50.0)]),
         boxes([(0, 1, 0.0), (1, 0, 3.0), (2, 0, 0.0), (0, 0, 50.0)]),
-    )
+    ).columns
     assert {name: (int(one.total.sum()), one.n) for name, one in columns.items()} == {
         "objects_lost": (1, 4),
         "objects_found": (1, 4),
@@ -109,4 +118,4 @@ def test_objects_are_lost_found_relabelled_and_moved() -> None:
 def test_a_classifier_and_a_detector_have_no_columns() -> None:
     plan = Plan(dataset_of(_world([{0}, {0}, {0}])), ScoreOptions())
     boxes = BoxAnswers.of_frames([None, None, None], n_classes=3)
-    assert pair_columns(plan, ClassAnswers.from_labels("m", np.zeros(3, dtype=int)), boxes) == {}
+    assert FormPair(plan, ClassAnswers.from_labels("m", np.zeros(3, dtype=int)), boxes).columns == {}

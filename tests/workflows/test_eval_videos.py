@@ -360,6 +360,24 @@ def test_detectors_without_labels_are_gated_compared_and_followed(called: Called
     assert "FAILED  growth of longest_outage at most 0.01 s: 0.04 s" in lost
     assert "2.86 worse" in re.sub(" +", " ", called("history", "run"))
     assert "unknown measure for --max 'flip_rate'" in called(*rule, "--max", "flip_rate=2", code=2)
+    both = ("-m", "gappy=py:m.py:gappy", "-m", "make=boxes:py:m.py:blobs", "--against", "gappy")
+    said = called("eval", "clip.mkv", *both, "-o", "run", *QUICK, code=2)
+    assert "gappy and make cannot be compared, because one is a classifier and the other a detector" in said
+
+
+def test_detectors_that_lack_frames_decide_nothing(called: Called) -> None:
+    evaluated(called, "clip.mkv")
+    keys = folder.read(Path("run/dataset")).frames.key.tolist()
+    for name, some in (("whole", keys), ("half", keys[3:])):
+        rows = [{"image_id": key, "category_id": 0, "bbox": [1, 1, 8, 8], "score": 0.9} for key in some]
+        Path(f"{name}.json").write_text(json.dumps(rows), encoding="utf-8")
+    words = ("-m", "whole=preds:whole.json", "-m", "half=preds:half.json", "--allow-missing", "-o", "boxes", *QUICK)
+    called("eval", "run/dataset", *words)
+    assert "1 of 1 sets lack answers of one model, so each detector is measured on" in called(
+        "compare", "boxes", "--allow-missing"
+    )
+    rule = ("gate", "boxes", "-m", "half", "--baseline", "whole", "--max-loss", "completeness=5", "--allow-missing")
+    assert "none of the 1 sets has all its answers" in called(*rule, code=2)
 
 
 def test_a_run_needs_a_model_with_answers(called: Called) -> None:

@@ -147,12 +147,12 @@ def judge(
     own = {model.name: model for model in Run(run).models(dataset, k=options.k)}
     new = [one for name in models if name in own and (one := entrant_of(clips, own[name], name=name)) is not None]
     if not new:
-        raise StrobeError(f"{printable(run)} has no classifier to judge without labels; use strobe compare")
+        raise StrobeError(f"{printable(run)} has no model that can be judged without labels; use strobe compare")
     age, pairs = None, []
     if isinstance(against, str):
         old = entrant_of(clips, own[against], name=against) if against in own else None
         if old is None:
-            raise StrobeError(f"{printable(against)} is no run, no baseline file and no classifier of {printable(run)}")
+            raise StrobeError(f"{printable(against)} is no run, no baseline file and no model of {printable(run)}")
         pairs = [(old, one) for one in new]
     elif against.is_dir():
         older = _same_frames(against, run)

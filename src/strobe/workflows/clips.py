@@ -101,14 +101,13 @@ def clips_of(given: Dataset, merged: Dataset, options: ScoreOptions) -> tuple[Cl
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """The answers of one classifier along the timelines, (N,), the frames with an answer, and the sets with all.
+    """The answers of one classifier along the timelines, (N,), and the frames with an answer.
 
     `names` are the names of the answers; the last one is for answers outside the classes.
     """
 
     along: Ints
     known: Bools
-    scored: Bools
     stopped: bool
     names: Sequence[str]
 
@@ -129,13 +128,14 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Entrant:
-    """A model to compare: its columns, its answers along the clips, and how they were made.
+    """A model to compare: its columns, the sets with all its answers (S,), its answers, and how they were made.
 
     A detector has no `track`, and its `columns` are statistics, because the rows of two detectors differ in size. `own`
     are the columns for its own figures.
     """
 
     columns: ModelColumns
+    scored: Bools
     track: Track | None
     origin: Origin
     own: Mapping[str, Measured]
@@ -144,12 +144,6 @@ class Entrant:
     def measures(self) -> tuple[Measure[Any], ...]:
         """The measures that need no label."""
         return measures_of("boxes" if self.track is None else "unlabelled")
-
-    def scored_with(self, other: "Entrant") -> Bools:
-        """Return the sets for which both models have all answers, (S,); nothing for detectors."""
-        if self.track is None or other.track is None:
-            return np.zeros(0, dtype=bool)
-        return self.track.scored & other.track.scored
 
 
 def entrant_of(clips: Clips, model: StoredModel, *, name: str) -> Entrant | None:
@@ -175,7 +169,10 @@ def _detector(clips: Clips, model: StoredModel, *, name: str) -> Entrant | None:
     found = {measure.name: column_of(measure, along) for measure in measures_of("boxes")}
     own = {name: column for name, column in found.items() if not isinstance(column, Missing)}
     columns = {name: without_each(column) if isinstance(column, Column) else column for name, column in own.items()}
-    return Entrant(ModelColumns(name=name, columns=columns), None, origin_of(model, name=name), own)
+    plan = clips.shared.plan
+    lacking = plan.set_row[~answers.scored[plan.frame]]
+    scored = np.bincount(lacking, minlength=plan.n_sets) == 0
+    return Entrant(ModelColumns(name=name, columns=columns), scored, None, origin_of(model, name=name), own)
 
 
 def _own_clips(clips: Clips, model: StoredModel) -> tuple[Clips, StoredModel] | None:
@@ -214,8 +211,8 @@ def answers_entrant(
     if again:
         first = {key: np.nan if column.value is None else column.value for key, column in columns.items()}
         repeats = {key: np.array([first[key], *(one.get(key, np.nan) for one in again)]) for key in columns}
-    track = Track(video.along, video.known, video.scored, video.stopped, (*names, "none of the classes"))
-    return Entrant(ModelColumns(name=name, columns=columns, repeats=repeats), track, origin, columns)
+    track = Track(video.along, video.known, video.stopped, (*names, "none of the classes"))
+    return Entrant(ModelColumns(name=name, columns=columns, repeats=repeats), video.scored, track, origin, columns)
 
 
 def _figures(clips: Clips, answers: Answers) -> dict[str, float]:
@@ -247,7 +244,12 @@ def pair_on_clips(
     scope: Scope,
     with_spots: bool = True,
 ) -> ClipComparison:
-    """Compare two classifiers, or two detectors, on the same clips."""
+    """Compare two classifiers, or two detectors, on the same clips. Raise StrobeError for one of each."""
+    if old.measures != new.measures:
+        raise StrobeError(
+            f"{printable(old.columns.name)} and {printable(new.columns.name)} cannot be compared, because one is a "
+            "classifier and the other a detector"
+        )
     old_columns, new_columns, measures = old.columns, new.columns, old.measures
     reason = other_machine(old.origin, new.origin)
     found = differences(measures, old_columns, new_columns, scope=scope, tolerance=clips.tolerance(reason))
@@ -264,9 +266,10 @@ def pair_on_clips(
     if clips.cuts:
         sets = "1 set was" if clips.cuts == 1 else f"{clips.cuts} sets were"
         cautions.append(f"{sets} excluded, because a scene cut lies inside")
-    lacking = int((~old.scored_with(new)).sum())
+    lacking = int((~(old.scored & new.scored)).sum())
     if lacking:
-        cautions.append(f"{lacking} of {clips.shared.plan.n_sets} sets lack answers of one model and are not compared")
+        then = "so each detector is measured on other frames" if old.track is None else "and are not compared"
+        cautions.append(f"{lacking} of {clips.shared.plan.n_sets} sets lack answers of one model, {then}")
     return ClipComparison(
         old=old_columns.name,
         new=new_columns.name,

@@ -36,19 +36,16 @@ from strobe.report.wording import counted
 from strobe.store.opening import Opened
 from strobe.store.run_folder import Run, StoredModel, Subset
 from strobe.studies.detection.records import DetectionOptions
-from strobe.studies.forms.measures import pair_columns
+from strobe.studies.forms.measures import FormPair
 from strobe.studies.forms.records import Forms, FormScore
 from strobe.workflows.clips import clips_of, compare_on_clips
-
-MOST_FORMS = 10
-"""The most pairs of forms of one model that are compared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
     """The comparisons of every pair of models: with labels or boxes, and without labels on the clips themselves.
 
-    `forms` has what changes from the first to the second of each pair that are forms of one model.
+    `forms` has what changes between the reference of several forms of one model and each other form.
     """
 
     comparisons: tuple[Comparison, ...]
@@ -118,10 +115,15 @@ def compare_runs(
     def read(*names: str, cautions: tuple[str, ...] | None) -> tuple[str, ...] | None:
         return (*(cautions or ()), *reading_lines({name: facts[name] for name in names})) or None
 
-    forms = form_families({name: one.facts for name, one in entries})
-    pairs = [pair for pair in combinations(entries, 2) if any({one for one, _ in pair} <= {*f.names} for f in forms)]
+    families = form_families({name: one.facts for name, one in entries})
+    pairs = [
+        (old, new)
+        for old, new in combinations(entries, 2)
+        for family in families
+        if family.reference in (old[0], new[0]) and {old[0], new[0]} <= {*family.names}
+    ]
     return Compared(
-        forms=tuple(_changed(dataset, options, *pair) for pair in pairs[:MOST_FORMS]),
+        forms=tuple(_changed(dataset, options, *pair) for pair in pairs),
         comparisons=tuple(replace(one, cautions=read(one.a, one.b, cautions=one.cautions)) for one in said),
         clips=tuple(
             replace(on_clip, cautions=read(on_clip.old, on_clip.new, cautions=on_clip.cautions)) for on_clip in on_clips
@@ -134,8 +136,8 @@ def _changed(
 ) -> Forms:
     """Return what changes from one form of a model to another, with a figure for each measure that the pair has."""
     how: dict[str, Any] = {"replicates": options.draws, "seed": options.seed, "interval": options.interval}
-    columns = pair_columns(Plan(dataset, options), old[1].load(), new[1].load())
-    pair = {name: estimate(column, **how) for name, column in columns.items()}
+    changes = FormPair(Plan(dataset, options), old[1].load(), new[1].load())
+    pair = {name: estimate(column, **how) for name, column in changes.columns.items()}
     score = FormScore(model=new[0], differs=differences(old[1].facts, new[1].facts), pair=pair)
     return Forms(reference=old[0], forms=(FormScore(model=old[0]), score))
 

@@ -38,7 +38,7 @@ from strobe.report.view import Subject, kinds_of
 from strobe.report.wording import counted
 from strobe.store.opening import Opened
 from strobe.store.run_folder import Run, StoredModel
-from strobe.studies.forms.measures import pair_columns
+from strobe.studies.forms.measures import FormPair
 from strobe.studies.noise.score import noise_score, repeated_answers
 from strobe.studies.unlabelled.records import FlickerOptions
 from strobe.studies.variants.records import Contrast
@@ -284,9 +284,8 @@ def _flicker(
             held[label] = entrant
             advance(1)
     new, wanted = held[model.name], {limit.measure for limit in limits}
-    scored = new.scored_with(new)
-    if scored.size and not scored.any():
-        raise StrobeError(f"{printable(model.name)}: none of the {len(scored)} sets has all its answers")
+    if not new.scored.any():
+        raise StrobeError(f"{printable(model.name)}: none of the {len(new.scored)} sets has all its answers")
     columns = {name: column for name, column in new.own.items() if name in wanted}
     how: Any = {"replicates": options.draws, "interval": options.interval}
     cohort = Cohort.of(given, needs_labels=labelled)
@@ -297,7 +296,7 @@ def _flicker(
             new.measures,
             new.columns.columns,
             old.columns.columns,
-            n_missing=int((~new.scored_with(old)).sum()),
+            n_missing=int((~(new.scored & old.scored)).sum()),
             scope=request.scope,
             clips=pair_on_clips(clips, old, new, scope=request.scope, with_spots=not labelled),
         )
@@ -311,7 +310,7 @@ def _flicker(
             **dict.fromkeys(new.columns.columns, nothing("it was not asked for")),
             **{name: estimate(column, seed=options.seed, **how) for name, column in columns.items()},
         },
-        missing=MissingSets(n=int((~scored).sum()), extremes=extremes(columns, **how)),
+        missing=MissingSets(n=int((~new.scored).sum()), extremes=extremes(columns, **how)),
         opponents=[replace(one, clips=None) for one in opponents] if labelled else opponents,
         cohort=cohort,
         cautions=(*cohort.cautions(), *cut_lines(cuts if new.track is not None else 0)),
@@ -353,16 +352,13 @@ def _changes(entrants: _Entrants, request: GateOptions, limits: tuple[Limit, ...
         )
     (old,) = entrants.baselines.values()
     dataset = overall(entrants.opened.dataset)
-    columns = pair_columns(Plan(dataset, options), old.load(), entrants.model.load())
-    figures = {
-        name: estimate(column, replicates=options.draws, seed=options.seed, interval=options.interval)
-        for name, column in columns.items()
-    }
+    pair = FormPair(Plan(dataset, options), old.load(), entrants.model.load())
+    how: Any = {"replicates": options.draws, "seed": options.seed, "interval": options.interval}
     return _JudgedSets(
         limits=limits,
         judged=dataset,
-        figures=figures,
-        missing=MissingSets(),
+        figures={name: estimate(column, **how) for name, column in pair.columns.items()},
+        missing=MissingSets(n=int((~pair.whole).sum())),  # what the other answers would be is unknown
         opponents=[],
         cohort=Cohort.of(entrants.opened.dataset, needs_labels=False),
         cautions=(),

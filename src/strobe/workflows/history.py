@@ -57,7 +57,7 @@ def history(
 
     Tests are exact and paired, with Holm's correction over all tests of a line of models. With order `time`, runs are
     sorted by their last prediction, and models of one run by the order in which they were requested. Without any label,
-    classifiers are compared on the clips themselves, in the first leading measure that is not at its end.
+    models are compared on the clips themselves, in the first leading measure that is not at its end.
     """
     opened = of_one_dataset(runs, subset=subset, dataset_path=dataset_path)
     dataset = overall(opened.dataset)
@@ -144,9 +144,8 @@ def _clip_scores(
     It is the first measure that leads and is not at its end for every step.
     """
     models = {name: entrant.columns for name, entrant in entrants.items()}
-    order = sorted(
-        {one for model in entrants.values() for one in model.measures if one.lead}, key=lambda one: -one.lead
-    )
+    leading = dict.fromkeys(one for entrant in entrants.values() for one in entrant.measures if one.lead)
+    order = sorted(leading, key=lambda one: -one.lead)
     known = [one for one in order if all(model.value(one.name) is not None for model in models.values())]
     free = [one for one in known if not is_saturated([model.columns[one.name] for model in models.values()])]
     measure = next(iter(free or known), None)

@@ -1,6 +1,6 @@
 """The measures of a pair of models: what one form changes against another. Each is a column, declared like any other.
 
-A row is a frame, a set or an object. `pair_columns` returns every column that two models have.
+A row is a frame, a set or an object. `FormPair.columns` has every column that two models have.
 """
 
 from dataclasses import dataclass
@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from strobe.analyses.label_sample import is_planned
 from strobe.analyses.measures import Measure, column_of, measure, measures_of
 from strobe.analyses.plan import Plan
 from strobe.analyses.video_plan import answer_labels
@@ -20,7 +21,7 @@ from strobe.metrics.negative_flips import MOVED, Flips, ObjectChanges, flips, ob
 
 _NO_CLASSES = "it is for classifiers"
 _NO_BOXES = "it is for detectors"
-_NO_LABELS = "no frame has a label"
+_NO_LABELS = "no frame has a label, or a plan drew the sets with one"
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,8 @@ class FormPair:
 
     @cached_property
     def has_label(self) -> Bools:
-        """Whether each set row has a label, (R,)."""
-        if not len(self.plan.view.labels.frame):
+        """Whether each set row has a label, (R,). Labels of sets that a plan drew do not count: they are no sample."""
+        if not len(self.plan.view.labels.frame) or is_planned(self.plan.dataset):
             return np.zeros(len(self.plan.frame), dtype=bool)
         return np.asarray(self.plan.view.right_labels[0] >= 0)
 
@@ -115,6 +116,16 @@ class FormPair:
             return None
         used = self.plan.frames_used
         return object_changes(self.old, self.new, used[self.scored[used]])
+
+    @cached_property
+    def columns(self) -> dict[str, Column]:
+        """Every column of what the new answers change against the old ones, by name.
+
+        Classifiers have flips by frame and by set; without labels only the changed ones. Detectors have objects lost,
+        found, relabelled and moved. A classifier and a detector have none.
+        """
+        found = {one.name: column_of(one, self) for one in measures_of("forms")}
+        return {name: column for name, column in found.items() if isinstance(column, Column)}
 
     def objects(self, frame: Ints, marks: Bools) -> Column:
         """Return a share of objects from the frame of each, (N,)."""
@@ -233,14 +244,3 @@ MEASURES: tuple[Measure[Any], ...] = (
     objects_moved,
 )
 """The measures of a pair of models, in the order of the tables."""
-
-
-def pair_columns(dataset_plan: Plan, old_answers: Answers, new_answers: Answers) -> dict[str, Column]:
-    """Return every column of what the new answers change against the old ones, by name, on the sets of a plan.
-
-    Classifiers have flips by frame and by set; without labels only the changed ones. Detectors have objects lost,
-    found, relabelled and moved. A classifier and a detector have none.
-    """
-    pair = FormPair(dataset_plan, old_answers, new_answers)
-    found = {one.name: column_of(one, pair) for one in measures_of("forms")}
-    return {name: column for name, column in found.items() if isinstance(column, Column)}
