@@ -99,8 +99,12 @@ def test_the_page_of_a_study_has_people_beside_models_and_still_what_it_was(stud
     page = write_report(
         tmp_path, results, dataset, made.answers(dataset), made.StudySource(dataset), options
     ).read_text()
-    for part in ("How people answered", "Do people still see the original class?", "People compared with each model",
-                 "3 models · 4 people"):  # fmt: skip
+    for part in (
+        "How people answered",
+        "Do people still see the original class?",
+        "people ahead",
+        "3 models · 4 people",
+    ):
         assert part in page
     assert page.count('data-picks="people_confusion"') == 1
     assert "controls right" in page
@@ -189,7 +193,6 @@ def test_nothing_is_said_of_people_where_nobody_was_asked():
     dataset = made.photos(12)
     results = made.results(dataset, made.answers(dataset))
     assert results.people is None
-    assert story_people.people_chapter(View(results=results)) is None
     for question in (figures_people.people_accuracy, figures_people.people_preservation, figures_people.people_times):
         assert question.figures(View(results=results))[0].drawing is None
     assert not any("people" in title for title, *_ in headline_lines(results))

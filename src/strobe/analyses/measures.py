@@ -94,8 +94,6 @@ class Measure(Generic[M]):
 
 
 def measure(
-    name: str,
-    meaning: str,
     *,
     worse: Literal["more", "less"],
     family: Family = "unlabelled",
@@ -104,12 +102,15 @@ def measure(
     lead: int = 0,
     headline: bool = True,
 ) -> Callable[[Callable[[Any], Measured | Missing]], Measure[Any]]:
-    """Declare the decorated function as a measure. It takes a model's answers and returns a column."""
+    """Declare the decorated function as a measure, which has its name and the first line of its docstring as meaning.
+
+    The function takes a model's answers and returns a column.
+    """
 
     def declared(column: Callable[[Any], Measured | Missing]) -> Measure[Any]:
         return Measure(
-            name=name,
-            meaning=meaning,
+            name=column.__name__,
+            meaning=(column.__doc__ or ".").partition("\n")[0],
             family=family,
             headline=headline,
             more_is_worse=worse == "more",

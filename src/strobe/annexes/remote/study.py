@@ -1,12 +1,12 @@
 """Models behind an address: what was asked and spent, and what they answered instead of a class."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from strobe.analyses.model_results import ModelResult
 from strobe.analyses.results import Results
-from strobe.analyses.scoring import Collector, ScorableModel, Scoring
+from strobe.analyses.scoring import Collector, ScorableModel
 from strobe.annexes.remote.records import OutsideAnswer, RemoteScore
 from strobe.core.answers import Answers, ClassAnswers
 from strobe.core.codec import decode
@@ -43,38 +43,18 @@ TABLES: Mapping[str, Callable[[View], Table]] = {
 }
 
 
-class RemoteModels(Study):
-    """What was spent on models behind an address, and their answers outside the classes."""
-
-    name = "remote"
-    tables = TABLES
-    needs_to_score = ("is_remote",)
-    needs_to_show = ("results.studies",)
-
-    def applies(self, view: View) -> bool:
-        """Return whether the run has a model behind an address."""
-        return bool(_scores(view))
-
-    def collector(self, scoring: Scoring) -> Collector:
-        """Return the object that collects the answers outside the classes."""
-        return RemoteScores()
-
-    def lines(self, view: View) -> Sequence[Lines]:
-        """Return what was spent, and the most frequent answers outside the classes."""
-        return _lines(view)
-
-    def chapter(self, page: PageInput) -> Chapter | None:
-        """Return the chapter with the same tables."""
-        intro = (
-            "These models were asked over a network. Answers outside the classes count as wrong. tables/outside.csv "
-            "has all of them."
-        )
-        return Chapter(
-            name="remote",
-            title="What was asked over the network?",
-            nav="Requests",
-            content={"intro": intro, "tables": _lines(page.view)},
-        )
+def _chapter(page: PageInput) -> Chapter | None:
+    """Return the chapter with the same tables."""
+    intro = (
+        "These models were asked over a network. Answers outside the classes count as wrong. tables/outside.csv "
+        "has all of them."
+    )
+    return Chapter(
+        name="remote",
+        title="What was asked over the network?",
+        nav="Requests",
+        content={"intro": intro, "tables": _lines(page.view)},
+    )
 
 
 def _lines(view: View) -> list[Lines]:
@@ -128,4 +108,14 @@ class RemoteScores(Collector):
         return replace(results, studies={**(results.studies or {}), "remote": self._models})
 
 
-REMOTE = RemoteModels()
+REMOTE = Study(
+    name="remote",
+    tables=TABLES,
+    needs_to_score=("is_remote",),
+    needs_to_show=("results.studies",),
+    applies=lambda view: bool(_scores(view)),
+    collector=lambda _scoring: RemoteScores(),
+    lines=_lines,
+    chapter=_chapter,
+)
+"""What was spent on models behind an address, and their answers outside the classes."""

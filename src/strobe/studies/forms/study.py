@@ -1,6 +1,6 @@
 """The forms of one model: what export, precision, runtime and decoder change."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,6 @@ from strobe.analyses.scoring import Collector, ScorableModel, Scoring
 from strobe.core.answers import Answers
 from strobe.core.errors import StrobeError, printable
 from strobe.report.study import Chapter, PageInput, SectionFigures, Study
-from strobe.report.view import Lines, View
 from strobe.studies.forms import figures
 from strobe.studies.forms.score import ModelForm, compact, forms_of
 from strobe.studies.forms.tables import TABLES
@@ -24,41 +23,16 @@ _LONGEST = 200
 """The longest side of a picture in pixels."""
 
 
-class FormsStudy(Study):
-    """Flips, agreement, speed and size of the forms of one model."""
-
-    name = NAME
-    tables = TABLES
-    drawings = FIGURES
-    needs_to_score = ("families",)
-    needs_to_show = ("results.studies",)
-
-    def applies(self, view: View) -> bool:
-        """Return whether a model has several forms."""
-        return bool((view.results.studies or {}).get(NAME))
-
-    def collector(self, scoring: Scoring) -> Collector:
-        """Return the comparison of each form with its reference."""
-        return FormScores(scoring)
-
-    def lines(self, view: View) -> Sequence[Lines]:
-        """Return a table for each model with several forms."""
-        return form_lines(view)
-
-    def figures(self, view: View) -> Sequence[SectionFigures]:
-        """Return what each form changes."""
-        return [SectionFigures(section=NAME, figures=FIGURES)]
-
-    def chapter(self, page: PageInput) -> Chapter:
-        """Return the chapter with the table, the figure, the classes and sets, and pictures of changed frames."""
-        intro = [
-            f"{printable(form.model)} differs from {printable(forms.reference)} in: {differs_text(form)}."
-            for forms in found(page.view)
-            for form in forms.forms[1:]
-        ]
-        tables = form_lines(page.view, on_page=True)
-        content: Mapping[str, Any] = {"intro": intro, "tables": tables, "cases": _pictures(page)}
-        return Chapter(name=NAME, title=TITLE, nav="Forms", template="forms.html.j2", content=content, terms=TERMS)
+def _chapter(page: PageInput) -> Chapter:
+    """Return the chapter with the table, the figure, the classes and sets, and pictures of changed frames."""
+    intro = [
+        f"{printable(form.model)} differs from {printable(forms.reference)} in: {differs_text(form)}."
+        for forms in found(page.view)
+        for form in forms.forms[1:]
+    ]
+    tables = form_lines(page.view, on_page=True)
+    content: Mapping[str, Any] = {"intro": intro, "tables": tables, "cases": _pictures(page)}
+    return Chapter(name=NAME, title=TITLE, nav="Forms", template="forms.html.j2", content=content, terms=TERMS)
 
 
 class FormScores(Collector):
@@ -118,4 +92,16 @@ def _pictures(page: PageInput) -> list[dict[str, Any]]:
     return out
 
 
-FORMS = FormsStudy()
+FORMS = Study(
+    name=NAME,
+    tables=TABLES,
+    drawings=FIGURES,
+    needs_to_score=("families",),
+    needs_to_show=("results.studies",),
+    applies=lambda view: bool((view.results.studies or {}).get(NAME)),
+    collector=FormScores,
+    lines=form_lines,
+    figures=lambda _view: [SectionFigures(section=NAME, figures=FIGURES)],
+    chapter=_chapter,
+)
+"""Flips, agreement, speed and size of the forms of one model."""

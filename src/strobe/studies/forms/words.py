@@ -103,7 +103,7 @@ def _table(view: View, forms: Forms, *, on_page: bool) -> Lines:
     )
     if any("objects_moved" in one.pair for one in every):
         notes.append(f"objects: boxes with a score of 0.5 or more; moved: the boxes overlap by less than {MOVED:g}")
-    title = f"{printable(view.results.dataset.name)}: forms of {printable(forms.reference, limit=60)}"
+    title = f"Forms of {printable(forms.reference, limit=60)}"
     return title, columns, rows, notes
 
 

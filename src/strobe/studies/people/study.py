@@ -9,7 +9,7 @@ from strobe.analyses.scoring import Collector, ScorableModel, Scoring
 from strobe.core.answers import Answers, State
 from strobe.core.people import LABEL
 from strobe.report.study import Chapter, PageInput, SectionFigures, Study
-from strobe.report.view import Lines, View
+from strobe.report.view import View
 from strobe.studies.people.figures import (
     people_accuracy,
     people_confusion,
@@ -21,7 +21,7 @@ from strobe.studies.people.figures_boxes import people_boxes
 from strobe.studies.people.score import BesidePeople
 from strobe.studies.people.score_boxes import drawn_results
 from strobe.studies.people.tables import TABLES, box_lines, people_lines
-from strobe.studies.people.words import boxes_quality, people_chapter, people_lead, people_text
+from strobe.studies.people.words import TERMS, people_lead, people_text
 
 NAMES = (
     people_accuracy,
@@ -33,52 +33,30 @@ NAMES = (
 BOXES = (people_boxes,)
 
 
-class PeopleStudy(Study):
-    """Accuracy, agreement and response times of people, compared with the models on the same images."""
+def _collector(scoring: Scoring) -> Collector | None:
+    """Return the results of people, if they named images (not only to label sets) or drew boxes."""
+    named = any(answer.condition != LABEL for answer in scoring.dataset.names)
+    return PeopleScores(scoring) if named or scoring.dataset.drawn else None
 
-    name = "people"
-    decides = -2
-    tables = TABLES
-    drawings = (*NAMES, *BOXES)
-    needs_to_score = ("dataset.names", "dataset.drawn")
-    needs_to_show = ("results.people", "results.drawn")
 
-    def collector(self, scoring: Scoring) -> Collector | None:
-        """Return the results of people, if they named images (not only to label sets) or drew boxes."""
-        named = any(answer.condition != LABEL for answer in scoring.dataset.names)
-        return PeopleScores(scoring) if named or scoring.dataset.drawn else None
+def _figures(view: View) -> Sequence[SectionFigures]:
+    """Return the figures on the names and boxes that people gave."""
+    names = NAMES if view.results.people else ()
+    boxes = BOXES if view.results.drawn else ()
+    return [SectionFigures(section="people", figures=(*names, *boxes))]
 
-    def lines(self, view: View) -> Sequence[Lines]:
-        """Return people's answers, the models for comparison, and people's boxes."""
-        return [*people_lines(view), *box_lines(view)]
 
-    def lead(self, view: View, models: Mapping[str, ModelResult]) -> tuple[str, str] | None:
-        """Return how often people are right, if no model has a score."""
-        return None if models else people_lead(view)
+def _chapter(page: PageInput) -> Chapter:
+    """Return the chapter on people."""
+    content = {"tables": [*people_lines(page.view), *box_lines(page.view)], "pick": "Images"}
+    terms = TERMS if page.view.results.people else ()
+    return Chapter(name="people", title="How people answered", nav="People", content=content, terms=terms)
 
-    def figures(self, view: View) -> Sequence[SectionFigures]:
-        """Return the figures on the names and boxes that people gave."""
-        names = NAMES if view.results.people else ()
-        boxes = BOXES if view.results.drawn else ()
-        return [SectionFigures(section="people", figures=(*names, *boxes))]
 
-    def chapter(self, page: PageInput) -> Chapter | None:
-        """Return the chapter on people."""
-        people, boxes = people_chapter(page.view), boxes_quality(page.view)
-        if people is None and not boxes:
-            return None
-        return Chapter(
-            name="people",
-            title="People",
-            template="people.html.j2",
-            content={"people": people, "boxes": boxes},
-            terms=() if people is None else people.words,
-        )
-
-    def content(self, view: View) -> Mapping[str, object]:
-        """Return the number of people who named images."""
-        n_people = 0 if view.results.people is None else view.results.people.n_people
-        return {"n_people": n_people, "people_text": people_text}
+def _content(view: View) -> Mapping[str, object]:
+    """Return the number of people who named images."""
+    n_people = 0 if view.results.people is None else view.results.people.n_people
+    return {"n_people": n_people, "people_text": people_text}
 
 
 class PeopleScores(Collector):
@@ -104,4 +82,18 @@ class PeopleScores(Collector):
         return replace(results, drawn=drawn_results(self._scoring.dataset, seed=self._scoring.options.seed))
 
 
-PEOPLE = PeopleStudy()
+PEOPLE = Study(
+    name="people",
+    decides=-2,
+    tables=TABLES,
+    drawings=(*NAMES, *BOXES),
+    needs_to_score=("dataset.names", "dataset.drawn"),
+    needs_to_show=("results.people", "results.drawn"),
+    collector=_collector,
+    lines=lambda view: [*people_lines(view), *box_lines(view)],
+    lead=lambda view, models: None if models else people_lead(view),
+    figures=_figures,
+    chapter=_chapter,
+    content=_content,
+)
+"""Accuracy, agreement and response times of people, compared with the models on the same images."""

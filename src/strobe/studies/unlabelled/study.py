@@ -14,8 +14,8 @@ from strobe.core.answers import Answers, BoxAnswers, ClassAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.estimate import Missing
-from strobe.report.study import Chapter, PageInput, SectionFigures, Study
-from strobe.report.view import Lines, View
+from strobe.report.study import SectionFigures, Study
+from strobe.report.view import View
 from strobe.studies.unlabelled import figures
 from strobe.studies.unlabelled.chapter import MOST_MODELS, flicker_chapter
 from strobe.studies.unlabelled.records import CheckedFlicker, FlickerOptions, FlickerResults, FlickerScore
@@ -32,55 +32,28 @@ PLANNED = "a plan drew the named sets, and they are no random sample"
 FIGURES = (figures.flicker_curve, figures.flicker_time_curve)
 
 
-class Unlabelled(Study):
-    """Consistency, flips, spells and alternating answers on every set of a dataset that lacks labels."""
+def _lead(view: View, models: Mapping[str, ModelResult]) -> tuple[str, str] | None:
+    """Return how often the steadiest model changes its answer, if no accuracy is known."""
+    found = _only_flicker(view)
+    return None if found is None or models else flicker_lead(view, found)
 
-    name = "unlabelled"
-    decides = 5
-    tables = TABLES
-    drawings = FIGURES
-    needs_to_score = ("lacks_labels",)
-    needs_to_show = ("results.flicker",)
 
-    def collector(self, scoring: Scoring) -> Collector | None:
-        """Return the flicker of classifiers, if some set of frames around an anchor has no label."""
-        return FlickerScores(scoring) if no_flicker(scoring.dataset) is None else None
+def _explanation(view: View) -> tuple[str, list[str]] | None:
+    """Return what flicker is, and what it says about accuracy."""
+    found = _only_flicker(view)
+    return None if found is None else explanation(found)
 
-    def lines(self, view: View) -> Sequence[Lines]:
-        """Return the table of flicker."""
-        return flicker_lines(view)
 
-    def lead(self, view: View, models: Mapping[str, ModelResult]) -> tuple[str, str] | None:
-        """Return how often the steadiest model changes its answer, if no accuracy is known."""
-        found = _only_flicker(view)
-        return None if found is None or models else flicker_lead(view, found)
+def _terms(view: View) -> list[tuple[str, str]] | None:
+    """Return the terms of a page without labels."""
+    found = _only_flicker(view)
+    return None if found is None else terms(view, found)
 
-    def question(self, view: View) -> str | None:
-        """Return the page's question."""
-        return None if _only_flicker(view) is None else "does the answer change?"
 
-    def explanation(self, view: View) -> tuple[str, list[str]] | None:
-        """Return what flicker is, and what it says about accuracy."""
-        found = _only_flicker(view)
-        return None if found is None else explanation(found)
-
-    def terms(self, view: View) -> list[tuple[str, str]] | None:
-        """Return the terms of a page without labels."""
-        found = _only_flicker(view)
-        return None if found is None else terms(view, found)
-
-    def figures(self, view: View) -> Sequence[SectionFigures]:
-        """Return the curves."""
-        return [SectionFigures(section="flicker", figures=FIGURES)] if view.results.flicker else ()
-
-    def answers_of(self, view: View) -> Sequence[str]:
-        """Return the models with a timeline."""
-        found = view.results.flicker
-        return () if found is None else [*list(ranked(found))[:MOST_MODELS], *list(found.detectors or ())[:MOST_MODELS]]
-
-    def chapter(self, page: PageInput) -> Chapter | None:
-        """Return the chapter with timelines and flips."""
-        return flicker_chapter(page)
+def _answers_of(view: View) -> Sequence[str]:
+    """Return the models with a timeline."""
+    found = view.results.flicker
+    return () if found is None else [*list(ranked(found))[:MOST_MODELS], *list(found.detectors or ())[:MOST_MODELS]]
 
 
 def _only_flicker(view: View) -> FlickerResults | None:
@@ -185,4 +158,21 @@ class FlickerScores(Collector):
         return replace(results, dataset=facts, flicker=flicker)
 
 
-UNLABELLED = Unlabelled()
+UNLABELLED = Study(
+    name="unlabelled",
+    decides=5,
+    tables=TABLES,
+    drawings=FIGURES,
+    needs_to_score=("lacks_labels",),
+    needs_to_show=("results.flicker",),
+    collector=lambda scoring: FlickerScores(scoring) if no_flicker(scoring.dataset) is None else None,
+    lines=flicker_lines,
+    lead=_lead,
+    question=lambda view: None if _only_flicker(view) is None else "does the answer change?",
+    explanation=_explanation,
+    terms=_terms,
+    figures=lambda view: [SectionFigures(section="flicker", figures=FIGURES)] if view.results.flicker else (),
+    answers_of=_answers_of,
+    chapter=flicker_chapter,
+)
+"""Consistency, flips, spells and alternating answers on every set of a dataset that lacks labels."""

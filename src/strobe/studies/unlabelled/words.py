@@ -238,7 +238,7 @@ def flicker_lines(view: View) -> list[Lines]:
     notes += [f"{printable(first)}: {bound(flicker, flicker.models[first], 'it', first)}"]
     notes += folded((printable(name), text) for name, one in flicker.models.items() for text in one.notes or ())
     notes += [f"{printable(name)}: {stopped(one)}" for name, one in flicker.models.items() if one.stopped_early]
-    return [(f"{printable(data.name)}: flicker without labels", columns, rows, notes), *links]
+    return [("Flicker without labels", columns, rows, notes), *links]
 
 
 IN_TERMINAL = 5
@@ -297,7 +297,7 @@ def link_lines(view: View, found: FlickerResults) -> list[Lines]:
     if not found.detectors:
         return []
     columns = [measure.name for measure in measures_of("boxes") if measure.headline][:IN_TERMINAL]
-    title = f"{printable(view.results.dataset.name)}: boxes without labels"
+    title = "Boxes without labels"
     about = () if found.models else (*excluded(found), *(view.results.dataset.readings or ()))
     notes = [f"[95 % interval] from {view.sources}", *about, *box_notes(found)]
     return [(title, ["model", *columns, "objects"], box_rows(found, IN_TERMINAL), notes)]

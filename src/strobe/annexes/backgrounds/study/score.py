@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from strobe.analyses.variant_kinds import ColumnPair, VariantColumn
 from strobe.annexes.backgrounds.study.records import (
+    CROPS,
     AreaBin,
     BackgroundScore,
     BestOf,
@@ -50,9 +51,6 @@ _SIDES: Mapping[Isolates, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 _AS_LARGE: tuple[Isolates, ...] = ("background-cropped", "place")
 """Effects that are isolated only if the crop has the same context as its counterpart."""
-
-CROPS = ("zoom", "random", "crop")
-"""The rungs that show an enlarged part of the image and nothing else: the candidates of the zoom study."""
 
 MOST_BINS, IN_A_BIN = 10, 20
 """The largest number of bins of object area, and the smallest number of images per bin."""
