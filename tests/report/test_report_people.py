@@ -9,6 +9,7 @@ import made_people as people
 import made_studies as made
 import pytest
 
+from strobe.analyses.naming import NamingTable
 from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.results import Results, dataset_facts
 from strobe.core.dataset import Dataset
@@ -25,7 +26,7 @@ from strobe.store import dataset_folder as folder
 from strobe.studies.people import figures as figures_people
 from strobe.studies.people import words as story_people
 from strobe.studies.people.records import PeopleResults
-from strobe.studies.people.score import BesidePeople
+from strobe.studies.people.score import people_results
 from strobe.workflows.report import report_run
 from strobe.workflows.score import ScoreRunOptions, score_dataset, score_run
 
@@ -42,7 +43,8 @@ def alone() -> tuple[Dataset, Results]:
     """Photos that people named, and no model."""
     dataset = people.named(made.photos(30))
     bare = Results(dataset=dataset_facts(dataset), models={})
-    return dataset, BesidePeople(dataset, ScoreOptions(replicates=200)).into(bare)
+    people_alone = people_results(NamingTable.of(dataset), {}, ScoreOptions(replicates=200))
+    return dataset, replace(bare, people=people_alone)
 
 
 def said(found: Results) -> PeopleResults:

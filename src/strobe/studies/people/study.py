@@ -3,7 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+from numpy.typing import NDArray
+
 from strobe.analyses.model_results import ModelResult
+from strobe.analyses.naming import NamingTable
 from strobe.analyses.results import Results
 from strobe.analyses.scoring import Collector, ScorableModel, Scoring
 from strobe.core.answers import Answers, State
@@ -18,7 +22,7 @@ from strobe.studies.people.figures import (
     people_times,
 )
 from strobe.studies.people.figures_boxes import people_boxes
-from strobe.studies.people.score import BesidePeople
+from strobe.studies.people.score import people_results
 from strobe.studies.people.score_boxes import drawn_results
 from strobe.studies.people.tables import TABLES, box_lines, people_lines
 from strobe.studies.people.words import TERMS, people_lead, people_text
@@ -64,22 +68,24 @@ class PeopleScores(Collector):
 
     def __init__(self, scoring: Scoring) -> None:
         super().__init__()
-        dataset = scoring.dataset
         self._scoring = scoring
-        self._people = BesidePeople(dataset.labelled_sets() if dataset.names else dataset, scoring.options)
+        named = scoring.dataset.labelled_sets() if scoring.dataset.names else None
+        self._naming = None if named is None else NamingTable.of(named)
+        self._models: dict[str, NDArray[np.int8]] = {}
 
     def add(self, result: ModelResult | None, model: ScorableModel, answers: Answers) -> ModelResult | None:
         """Score a model on the images that people named, unless some of its answers were skipped."""
-        if not (answers.state == State.SKIPPED).any():
-            self._people.add(model.name, answers.as_classes())
+        if self._naming is not None and not (answers.state == State.SKIPPED).any():
+            classes = answers.as_classes()
+            self._models[model.name] = self._naming.judge(classes.label, classes.scored)
         return result
 
     def into(self, results: Results) -> Results:
         """Return the results with people's names and boxes."""
-        results = self._people.into(results)
-        if not self._scoring.dataset.drawn:
-            return results
-        return replace(results, drawn=drawn_results(self._scoring.dataset, seed=self._scoring.options.seed))
+        dataset, options = self._scoring.dataset, self._scoring.options
+        if self._naming is not None:
+            results = replace(results, people=people_results(self._naming, self._models, options))
+        return replace(results, drawn=drawn_results(dataset, seed=options.seed)) if dataset.drawn else results
 
 
 PEOPLE = Study(

@@ -40,6 +40,6 @@ def training_lines(view: View) -> list[Lines]:
         ]
         for one in view.results.added.get("trainings", ())
     ]
-    notes = [f"means over trainings [95 % interval over {view.words.source}s]; lowest – highest training"]
+    notes = [f"means over trainings [95 % interval over {view.words.source}s]; range over trainings"]
     columns = ["recipe", "acc_orig", "acc_pmk", "drop"]
     return [("Recipes with several trainings", columns, rows, notes)] if rows else []
