@@ -202,7 +202,7 @@ def test_label_preservation_by_hand():
 
 def test_the_mask_of_preserved_sets():
     dataset = found_set(SEEN)
-    found = preserved_sets(dataset)
+    found = preserved_sets(NamingTable.of(dataset))
     by_name = {
         name: ("kept" if kept else "lost") if asked else "not asked"
         for name, asked, kept in zip(dataset.sets.set_id, found.asked, found.kept, strict=True)
@@ -218,7 +218,7 @@ def test_the_mask_of_preserved_sets():
 def test_controls_shown_to_see_who_looks_preserve_nothing():
     names = [answer("ann", "0:1", "cat", shown="control"), answer("bo", "0:1", "cat", shown="practice")]
     names += [answer("ann", "0:0", "cat")]
-    assert not preserved_sets(found_set(names)).asked.any()
+    assert not preserved_sets(NamingTable.of(found_set(names))).asked.any()
     assert results(found_set(names)).preservation == ()
 
 

@@ -84,13 +84,13 @@ def measured(found: Estimate, unit: str = "%") -> str:
     return _minus(text.replace("~", "\N{NO-BREAK SPACE}"))
 
 
-def with_interval(found: Estimate, mark: str = "") -> str:
-    """Return a value and its interval in per cent, with a true minus sign, and a mark after it.
+def with_interval(found: Estimate | None, mark: str = "") -> str:
+    """Return a value and its interval in per cent, with a true minus sign, and a mark after it. Without one, a dash.
 
     >>> with_interval(Estimate(value=-0.5, low=-0.6, high=-0.4, n=9))
     '−50.0 [−60.0, −40.0]'
     """
-    return EstimateText(_minus(found.text()) + mark, found)
+    return NONE if found is None else EstimateText(_minus(found.text()) + mark, found)
 
 
 class EstimateText(str):

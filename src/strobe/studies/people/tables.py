@@ -96,7 +96,7 @@ def people_lines(view: View) -> list[Lines]:
                 str(one.n_pictures),
                 with_interval(one.named),
                 with_interval(one.kept),
-                "—" if one.lost is None else with_interval(one.lost),
+                with_interval(one.lost),
             ]
             for one in people.preservation
         ]

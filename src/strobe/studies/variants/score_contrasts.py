@@ -14,7 +14,7 @@ import numpy as np
 from strobe.analyses.model_results import ClassificationScore
 from strobe.analyses.naming import NamingTable
 from strobe.analyses.plan import ScoreOptions
-from strobe.analyses.preserved import preservation, preserved_by
+from strobe.analyses.preserved import preservation, preserved_sets
 from strobe.analyses.results import Results
 from strobe.analyses.variant_kinds import VARIANT_KINDS, ColumnPair, VariantColumn, own_kind
 from strobe.core.answers import ClassAnswers
@@ -111,7 +111,7 @@ def preserved_results(
     Only images with a named finding and images without any finding are used. Otherwise, findings that nobody was asked
     about would look like searches that found nothing. The result is None if nobody named a finding.
     """
-    sets, preserved = plan.dataset.sets, preserved_by(naming)
+    sets, preserved = plan.dataset.sets, preserved_sets(naming)
     is_finding = sets.status == "found"
     judged = preserved.asked & is_finding
     if not judged.any():

@@ -1,11 +1,9 @@
 """The tables of data with variants: levels, means, searches, contrasts and preserved findings."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from strobe.analyses.model_results import ClassificationResult
 from strobe.core.errors import printable
-from strobe.core.estimate import Estimate
 from strobe.report import wording
 from strobe.report.tables import as_row, each
 from strobe.report.view import Lines, Row, Table, View
@@ -156,19 +154,11 @@ def _levels(one: VariantFacts) -> str:
     return ", ".join(shown) if len(shown) <= 6 else f"{shown[0]} … {shown[-1]} ({len(shown)})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeatTable:
-    """A table of one model's accuracy by variant and level, for variants that share a scale."""
+def heat(view: View) -> list[list[dict[str, object]]]:
+    """Return one table per drawn model for every scale that at least two plain variants share.
 
-    model: str
-    scale: str
-    levels: tuple[str, ...]
-    rows: tuple[tuple[str, bool, Estimate, tuple[Estimate, ...]], ...]
-    mean: tuple[Estimate, ...] | None
-
-
-def heat(view: View) -> list[list[HeatTable]]:
-    """Return one table per drawn model for every scale that at least two plain variants share."""
+    A row is the variant, whether it is a control, accuracy on the original images, and accuracy at each level.
+    """
     searched = searched_names(view)
     scales: dict[tuple[str, tuple[float, ...]], list[VariantFacts]] = {}
     for one in view.variants.values():
@@ -178,16 +168,16 @@ def heat(view: View) -> list[list[HeatTable]]:
     for (name, levels), variants in scales.items():
         if len(variants) < 2:
             continue
-        tables = []
+        tables: list[dict[str, object]] = []
         for model, result in view.drawn(view.classifiers).items():
             scores = plain_scores(view, result)
             means = {mean.level: mean.at for mean in result.means or () if scale(mean) == name}
             tables.append(
-                HeatTable(
-                    model=printable(model),
-                    scale=name,
-                    levels=tuple(level_number(variants[0], level) for level in levels),
-                    rows=tuple(
+                {
+                    "model": printable(model),
+                    "scale": name,
+                    "levels": [level_number(variants[0], level) for level in levels],
+                    "rows": [
                         (
                             printable(variant.variant),
                             variant.role == "control",
@@ -196,9 +186,9 @@ def heat(view: View) -> list[list[HeatTable]]:
                         )
                         for variant in variants
                         if variant.variant in scores
-                    ),
-                    mean=tuple(means[level] for level in levels) if all(level in means for level in levels) else None,
-                )
+                    ],
+                    "mean": [means[level] for level in levels] if all(level in means for level in levels) else None,
+                }
             )
         out.append(tables)
     return out
@@ -229,29 +219,20 @@ def robust_lines(view: View) -> list[Lines]:
     return out
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransferRow:
-    """The effect of one search's findings on every model: (whether the model is the target, the share), by model."""
-
-    variant: str
-    target: str
-    cells: tuple[tuple[bool, Estimate | None], ...]
-
-
-def fooled(view: View) -> tuple[list[str], list[TransferRow]]:
+def fooled(view: View) -> tuple[list[str], list[dict[str, object]]]:
     """Return the models, and for every search the share of its findings that each model gets wrong.
 
-    For the target, this is the share of all findings read back. For another model, it is the share of the findings
-    whose original image that model gets right.
+    A cell is whether the model is the target, and the share. For the target, this is the share of all findings read
+    back. For another model, it is the share of the findings whose original image that model gets right.
     """
     models = view.drawn(view.classifiers)
     by_model = {name: {variant.variant: variant for variant in model.variants or ()} for name, model in models.items()}
-    rows = []
+    rows: list[dict[str, object]] = []
     for one in view.results.searches or ():
         cells = []
         for scores in by_model.values():
             score = scores.get(one.variant)
             found = None if score is None else score.reproduced if score.is_target else score.fooled
             cells.append((score is not None and score.is_target, found))
-        rows.append(TransferRow(variant=printable(one.variant), target=printable(one.target or ""), cells=tuple(cells)))
+        rows.append({"variant": printable(one.variant), "target": printable(one.target or ""), "cells": cells})
     return [printable(name) for name in models], rows

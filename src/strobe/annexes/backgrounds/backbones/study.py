@@ -11,7 +11,6 @@ from strobe.annexes.backgrounds.backbones.score import BackboneAnswers, ImageRow
 from strobe.core.answers import Answers, ClassAnswers, State
 from strobe.core.codec import decode
 from strobe.core.errors import printable
-from strobe.core.estimate import Estimate
 from strobe.report.study import Chapter, PageInput, Study
 from strobe.report.tables import as_row
 from strobe.report.view import Lines, Table, View
@@ -45,9 +44,9 @@ def backbone_lines(view: View) -> list[Lines]:
                 WORDS[row.role],
                 printable(row.model, limit=60),
                 with_interval(row.accuracy),
-                _cell(row.over_classifier),
-                _cell(row.below_detector),
-                *([_cell(row.below_people)] if named else []),
+                with_interval(row.over_classifier),
+                with_interval(row.below_detector),
+                *([with_interval(row.below_people)] if named else []),
             ]
             for row in one.rows
         ]
@@ -60,10 +59,6 @@ def backbone_lines(view: View) -> list[Lines]:
         title = f"As classifier and as detector: {printable(who, limit=80)}"
         out.append((title, [*columns, *(["people minus this"] if named else [])], rows, notes))
     return out
-
-
-def _cell(value: Estimate | None) -> str:
-    return "" if value is None else with_interval(value)
 
 
 def _table(view: View) -> Table:

@@ -306,7 +306,7 @@ def rung_rows(found: LadderView) -> Iterator[list[str]]:
         cells = [found.accuracy(model, step) for model in found.models]
         if any(cell is not None and is_known(cell) for cell in cells):
             name = f"{step.name} ({', '.join(marks)})" if marks else step.name
-            yield [name, *("—" if cell is None else with_interval(cell) for cell in cells)]
+            yield [name, *map(with_interval, cells)]
 
 
 def isolated_rows(found: LadderView) -> Iterator[list[str]]:

@@ -46,7 +46,7 @@ def reconstruction_lines(view: View) -> list[Lines]:
             printable(model, limit=40),
             with_interval(score.levels[0].at),
             with_interval(score.acc_orig),
-            "—" if (change := changes.get((score.variant, model))) is None else with_interval(change),
+            with_interval(changes.get((score.variant, model))),
         ]
         for model, result in view.classifiers.items()
         for score in result.variants or ()

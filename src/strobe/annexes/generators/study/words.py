@@ -331,10 +331,9 @@ def median_lines(view: View, found: GranularityView) -> Lines:
         row = [*map(printable, key), f"{plain_number(search.found)} of {plain_number(search.found + search.censored)}"]
         row[2] += f", {plain_number(search.failed)} failed" if search.failed else ""
         row += [_magnitude(search.median), _half(found, key) if found.scale(key) != 1 else "—"]
-        row += ["—" if share is None else with_interval(share) for share in shares]
+        row += map(with_interval, shares)
         for kept in found.preserved:
-            share = kept.share.get(key)
-            row.append("—" if share is None else with_interval(share))
+            row.append(with_interval(kept.share.get(key)))
             row.append(_magnitude(kept.searches[key].median) if key in kept.searches else "—")
         rows.append(row)
     return "Medians by granularity and target", columns, rows, notes
