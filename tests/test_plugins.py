@@ -89,8 +89,8 @@ def test_an_installed_plugin_is_in_every_list_and_works(installed: Path, tmp_pat
         "again,blue,0.25",
     ]
     out, _ = strobe("score", run, path=installed)
-    assert "Answers by class" in out
-    assert "Answers by class" not in strobe("score", run, path=ROOT / "src")[0]
+    assert "answers by class" in out
+    assert "answers by class" not in strobe("score", run, path=ROOT / "src")[0]
     (tmp_path / "mine.toml").write_text('[[model]]\nmodel = "colours:mean"\nprecision = "float16"\n')
     _, err = strobe("predict", data, "-m", f"@{tmp_path}/mine.toml", "-o", tmp_path / "no", path=installed, code=2)
     assert "colours:mean does not take precision; it takes batch_size" in err
@@ -243,7 +243,7 @@ class Mine(Collector):
 
 def collector(scoring):
     print("COLLECTOR")
-    return Mine()
+    return Mine(scoring)
 
 def lines(view):
     {lines}
@@ -310,7 +310,7 @@ def test_a_study_adds_and_stands_in_the_results(
     assert found.pop("studies")["mine"] == {"seen": 1}
     assert found == {key: value for key, value in plain.items() if key != "studies"}
     out, _ = strobe("score", tmp_path / "run", path=tmp_path / "site")
-    assert "Mine" in out
+    assert "mine" in out
     assert out.startswith(shown[:60])
     strobe("report", tmp_path / "run", path=tmp_path / "site")
     page = (tmp_path / "run" / "report.html").read_text()

@@ -117,7 +117,7 @@ class _AddedCollector(Collector):
     """Shows every model to a package's collector, and keeps only the record under the name of its study."""
 
     def __init__(self, collector: Collector, calls: _PluginCalls) -> None:
-        super().__init__()
+        super().__init__(collector.scoring)
         self._collector, self._calls = collector, calls
 
     def add(self, result: ModelResult | None, model: ScorableModel, answers: Answers) -> ModelResult | None:

@@ -13,7 +13,7 @@ class Shares(Collector):
     """Counts the answers of every classifier while the models are scored."""
 
     def __init__(self, scoring):
-        super().__init__()
+        super().__init__(scoring)
         self.names = scoring.dataset.info.label_space.names
         self.shares = {}
 

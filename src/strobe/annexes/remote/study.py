@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from strobe.analyses.model_results import ModelResult
 from strobe.analyses.results import Results
-from strobe.analyses.scoring import Collector, ScorableModel
+from strobe.analyses.scoring import Collector, ScorableModel, Scoring
 from strobe.annexes.remote.records import OutsideAnswer, RemoteScore
 from strobe.core.answers import Answers, ClassAnswers
 from strobe.core.codec import decode
@@ -84,8 +84,8 @@ def _lines(view: View) -> list[Lines]:
 class RemoteScores(Collector):
     """Counts the answers outside the classes of each model behind an address."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, scoring: Scoring) -> None:
+        super().__init__(scoring)
         self._models: dict[str, RemoteScore] = {}
 
     def add(self, result: ModelResult | None, model: ScorableModel, answers: Answers) -> ModelResult | None:
@@ -114,7 +114,7 @@ REMOTE = Study(
     needs_to_score=("is_remote",),
     needs_to_show=("results.studies",),
     applies=lambda view: bool(_scores(view)),
-    collector=lambda _scoring: RemoteScores(),
+    collector=RemoteScores,
     lines=_lines,
     chapter=_chapter,
 )

@@ -89,9 +89,8 @@ class DetectorScores(Collector):
     doing = "scoring detectors"
 
     def __init__(self, scoring: Scoring) -> None:
-        super().__init__()
+        super().__init__(scoring)
         options = scoring.options
-        self._scoring = scoring
         self._options = replace(
             scoring.detection,
             k=options.k,
@@ -103,7 +102,7 @@ class DetectorScores(Collector):
 
     @cached_property
     def _dataset(self) -> Dataset:
-        return self._scoring.merged
+        return self.scoring.merged
 
     @cached_property
     def _facts(self) -> SetFacts:

@@ -39,8 +39,7 @@ class FormScores(Collector):
     """Keeps the answers of models that are forms of one model, and compares them."""
 
     def __init__(self, scoring: Scoring) -> None:
-        super().__init__()
-        self._scoring = scoring
+        super().__init__(scoring)
         self._wanted = {name for family in scoring.families for name in family.names}
         self._models: dict[str, ModelForm] = {}
 
@@ -62,8 +61,8 @@ class FormScores(Collector):
             name: replace(model, own={**model.own, "flicker": flicker[name].flicker}) if name in flicker else model
             for name, model in self._models.items()
         }
-        plan = Plan(self._scoring.merged, self._scoring.options)
-        scored = [forms_of(plan, family, models) for family in self._scoring.families]
+        plan = Plan(self.scoring.merged, self.scoring.options)
+        scored = [forms_of(plan, family, models) for family in self.scoring.families]
         records = [one for one in scored if one is not None]
         return replace(results, studies={**(results.studies or {}), NAME: records}) if records else results
 

@@ -33,25 +33,24 @@ class NoiseScores(Collector):
     """Adds the noise floor to the results of each model that was asked several times."""
 
     def __init__(self, scoring: Scoring) -> None:
-        super().__init__()
-        self._scoring = scoring
+        super().__init__(scoring)
         self._without_labels: dict[str, NoiseScore] = {}
 
     @cached_property
     def _labelled(self) -> Plan:
-        return Plan(overall(self._scoring.dataset).labelled_sets(), self._scoring.options)
+        return Plan(overall(self.scoring.dataset).labelled_sets(), self.scoring.options)
 
     @cached_property
     def _all(self) -> Plan:
-        return Plan(overall(self._scoring.dataset), self._scoring.options)
+        return Plan(overall(self.scoring.dataset), self.scoring.options)
 
     @cached_property
     def _flicker(self) -> Plan | None:
         """The sets on which flicker without labels is measured."""
-        if no_flicker(self._scoring.dataset) is not None:
+        if no_flicker(self.scoring.dataset) is not None:
             return None
-        dataset, _ = without_cuts(overall(self._scoring.dataset), self._scoring.options.k)
-        return None if dataset is None else Plan(dataset, self._scoring.options)
+        dataset, _ = without_cuts(overall(self.scoring.dataset), self.scoring.options.k)
+        return None if dataset is None else Plan(dataset, self.scoring.options)
 
     def add(self, result: ModelResult | None, model: ScorableModel, answers: Answers) -> ModelResult | None:
         """Score one model, if it was asked several times."""

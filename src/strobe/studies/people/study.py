@@ -67,8 +67,7 @@ class PeopleScores(Collector):
     """Adds people's names and boxes to the results, and the models' results on the same images."""
 
     def __init__(self, scoring: Scoring) -> None:
-        super().__init__()
-        self._scoring = scoring
+        super().__init__(scoring)
         named = scoring.dataset.labelled_sets() if scoring.dataset.names else None
         self._naming = None if named is None else NamingTable.of(named)
         self._models: dict[str, NDArray[np.int8]] = {}
@@ -82,7 +81,7 @@ class PeopleScores(Collector):
 
     def into(self, results: Results) -> Results:
         """Return the results with people's names and boxes."""
-        dataset, options = self._scoring.dataset, self._scoring.options
+        dataset, options = self.scoring.dataset, self.scoring.options
         if self._naming is not None:
             results = replace(results, people=people_results(self._naming, self._models, options))
         return replace(results, drawn=drawn_results(dataset, seed=options.seed)) if dataset.drawn else results

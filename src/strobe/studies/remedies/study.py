@@ -83,7 +83,7 @@ class RemedyScores(Collector):
     """Measures the default list if it is asked for, and the models of the run that are remedies of another."""
 
     def __init__(self, scoring: Scoring) -> None:
-        super().__init__()
+        super().__init__(scoring)
         self._all = scoring.remedies
         self._truth = Truth(scoring.dataset, scoring.options)
         self._own: dict[str, tuple[Measured, list[RemedyScore]]] = {}

@@ -65,13 +65,12 @@ class ReviewScores(Collector):
     """Adds the votes to the results and, if requested, the effect of review on every classifier."""
 
     def __init__(self, scoring: Scoring) -> None:
-        super().__init__()
-        self._scoring = scoring
+        super().__init__(scoring)
         self._stages: ReviewStages | None = None
 
     def add(self, result: ModelResult | None, model: ScorableModel, answers: Answers) -> ModelResult | None:
         """Return the result with the effect of review, if requested."""
-        scoring = self._scoring
+        scoring = self.scoring
         if not (isinstance(result, ClassificationScore) and isinstance(answers, ClassAnswers)):
             return result
         if not scoring.compare_review:
@@ -88,7 +87,7 @@ class ReviewScores(Collector):
 
     def into(self, results: Results) -> Results:
         """Return the results with the votes."""
-        scoring = self._scoring
+        scoring = self.scoring
         path = inside(scoring.path, "review.json")
         two = RoundTwo.from_json(read_json(path)) if path.is_file() else None
         alone = is_alone if two is None else two.is_alone

@@ -10,7 +10,7 @@ from strobe.analyses.classification import Prepared, all_classes, score
 from strobe.analyses.comparison import compare
 from strobe.analyses.model_results import ClassificationResult, ClassificationScore, ModelResult, figures_of
 from strobe.analyses.results import Results, dataset_facts
-from strobe.analyses.scoring import Collector, ScorableModel, Scoring, SetFacts, class_sets, set_facts
+from strobe.analyses.scoring import Collector, ScorableModel, SetFacts, class_sets, set_facts
 from strobe.analyses.slices import OffsetPool
 from strobe.core.answers import Answers, ClassAnswers
 from strobe.core.codec import encode
@@ -165,21 +165,17 @@ def _content(view: View) -> Mapping[str, object]:
 class ClassifierScores(Collector):
     """Scores classifiers one at a time, and keeps the data that their comparison and the trend need."""
 
-    def __init__(self, scoring: Scoring) -> None:
-        super().__init__()
-        self._scoring = scoring
-
     @cached_property
     def _dataset(self) -> Dataset:
-        return self._scoring.dataset.labelled_sets()
+        return self.scoring.dataset.labelled_sets()
 
     @cached_property
     def _whole(self) -> Dataset:
-        return self._scoring.merged.labelled_sets()
+        return self.scoring.merged.labelled_sets()
 
     @cached_property
     def _prepared(self) -> Prepared:
-        return Prepared(self._whole, self._scoring.options)
+        return Prepared(self._whole, self.scoring.options)
 
     @cached_property
     def _facts(self) -> SetFacts:
@@ -197,9 +193,9 @@ class ClassifierScores(Collector):
         """Score one classifier."""
         if not isinstance(answers, ClassAnswers) or result is not None:
             return result
-        facts, options = model.facts, self._scoring.options
+        facts, options = model.facts, self.scoring.options
         known = (facts.get("model_type"), bool(facts.get("standard", False)))
-        model_type, standard = self._scoring.types.get(model.name, known)
+        model_type, standard = self.scoring.types.get(model.name, known)
         one = score(
             self._whole,
             answers,
@@ -220,11 +216,11 @@ class ClassifierScores(Collector):
         scores = [model for model in results.models.values() if isinstance(model, ClassificationScore)]
         if not scores:
             return results
-        options = self._scoring.options
+        options = self.scoring.options
         scores = with_twins(scores)
         return replace(
             results,
-            dataset=dataset_facts(self._scoring.dataset, k=self._prepared.plan.k),
+            dataset=dataset_facts(self.scoring.dataset, k=self._prepared.plan.k),
             models={**results.models, **{one.model: one for one in scores}},
             offset_error_all_models=self._pool.estimates() if self._pool.n_models else (),
             comparison=compare(self._whole, scores) if len(scores) > 1 else (),

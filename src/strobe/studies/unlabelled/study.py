@@ -66,8 +66,7 @@ class FlickerScores(Collector):
     """Scores the flicker of classifiers on all sets, with and without a label."""
 
     def __init__(self, scoring: Scoring) -> None:
-        super().__init__()
-        self._scoring = scoring
+        super().__init__(scoring)
         self._models: dict[str, FlickerScore] = {}
         self._detectors: dict[str, LinkScore] = {}
         self._checks: dict[str, CheckedFlicker] = {}
@@ -83,15 +82,15 @@ class FlickerScores(Collector):
 
     @cached_property
     def _dataset(self) -> tuple[Dataset | None, int]:
-        return without_cuts(self._scoring.merged, self._scoring.options.k)
+        return without_cuts(self.scoring.merged, self.scoring.options.k)
 
     @cached_property
     def _plan(self) -> FlickerPlan | None:
         dataset = self._dataset[0]
         if dataset is None:
             return None
-        cuts = cut_frames(self._scoring.merged)
-        return FlickerPlan(dataset, self._scoring.options, self._scoring.flicker or FlickerOptions(), cuts=cuts)
+        cuts = cut_frames(self.scoring.merged)
+        return FlickerPlan(dataset, self.scoring.options, self.scoring.flicker or FlickerOptions(), cuts=cuts)
 
     def add(self, result: ModelResult | None, model: ScorableModel, answers: Answers) -> ModelResult | None:
         """Score one classifier."""
@@ -101,7 +100,7 @@ class FlickerScores(Collector):
                 self._models[model.name] = score
                 result = self._with_people(self._plan.plan, result, model.name, answers)
         elif isinstance(answers, BoxAnswers):
-            options, whole = self._scoring.options, self._scoring.merged
+            options, whole = self.scoring.options, self.scoring.merged
             links = link_score(
                 whole,
                 answers,
@@ -133,14 +132,14 @@ class FlickerScores(Collector):
         dataset, cuts = self._dataset
         if dataset is None and not self._detectors and not results.models:
             raise StrobeError(
-                f"{printable(self._scoring.dataset.name)}: each of its {cuts} sets contains a scene cut, so "
+                f"{printable(self.scoring.dataset.name)}: each of its {cuts} sets contains a scene cut, so "
                 "flicker cannot be measured; use shorter sets (a smaller <<k>>)"
             )
         if not self._models and not self._detectors:
             return results
-        facts, whole = results.dataset, self._scoring.merged
+        facts, whole = results.dataset, self.scoring.merged
         if not results.models:
-            facts = dataset_facts(self._scoring.dataset, k=self._scoring.options.k, needs_labels=False)
+            facts = dataset_facts(self.scoring.dataset, k=self.scoring.options.k, needs_labels=False)
         flicker = FlickerResults(
             n_sets=0 if dataset is None else dataset.n_sets,
             n_videos=len(set((dataset or whole).video_of_set.tolist())),

@@ -102,7 +102,7 @@ class VariantScores(Collector):
     """Scores classifiers under every variant."""
 
     def __init__(self, scoring: Scoring) -> None:
-        super().__init__()
+        super().__init__(scoring)
         dataset = scoring.dataset
         kind = None if dataset.variants is None else own_kind(dataset.variants.fields)
         areas = {} if kind is None else VARIANT_KINDS[kind].areas(scoring.path)

@@ -82,7 +82,7 @@ class BackboneScores(Collector):
     """Collects whether each model is right on each image, and compares models with the same backbone."""
 
     def __init__(self, scoring: Scoring) -> None:
-        super().__init__()
+        super().__init__(scoring)
         self._images = ImageRows(scoring.dataset.labelled_sets())
         self._interval = scoring.options.interval
         self._rows: list[BackboneAnswers] = []

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from strobe.analyses.model_results import ClassificationScore
 from strobe.analyses.results import Results
-from strobe.analyses.scoring import Collector, Scoring
+from strobe.analyses.scoring import Collector
 from strobe.annexes.train.study import figures
 from strobe.annexes.train.study.score import SEED_MARK, trainings
 from strobe.annexes.train.study.tables import TABLES, training_lines
@@ -25,16 +25,12 @@ def _content(view: View) -> Mapping[str, object]:
 class TrainingScores(Collector):
     """Adds the means over the trainings of each recipe."""
 
-    def __init__(self, scoring: Scoring) -> None:
-        super().__init__()
-        self._scoring = scoring
-
     def into(self, results: Results) -> Results:
         """Return the results with the means over trainings."""
         scores = [model for model in results.models.values() if isinstance(model, ClassificationScore)]
         if not any(SEED_MARK in score.model for score in scores):
             return results
-        whole, options = self._scoring.merged.labelled_sets(), self._scoring.options
+        whole, options = self.scoring.merged.labelled_sets(), self.scoring.options
         found = trainings(whole, scores, seed=options.seed, replicates=options.draws)
         return replace(results, added={**results.added, "trainings": found}) if found else results
 
