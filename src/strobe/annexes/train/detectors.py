@@ -22,7 +22,6 @@ from strobe.core.ports import Progress
 from strobe.core.records import Box, Detections
 from strobe.core.tables import Boxes
 from strobe.models.options import LoadOptions
-from strobe.studies.detection.records import DetectionOptions
 from strobe.synthetic.classes import KINDS, LABEL_SPACE
 from strobe.synthetic.sets import SyntheticOptions, boxes_seen, synthetic_dataset
 from strobe.synthetic.world import DETECTION_WORLD, Clip, World
@@ -84,7 +83,7 @@ class _DetectorMeasure:
                     detections[row] = self._in_classes(one)
                 advance(len(batch_rows))
         table = BoxAnswers.of_frames(detections, n_classes=len(self.dataset.info.label_space))
-        return score(self.dataset, table, model=self.start.name, options=DetectionOptions())
+        return score(self.dataset, table, model=self.start.name)
 
     def _in_classes(self, found: Detections) -> Detections:
         label = found.label - self.start.first_label

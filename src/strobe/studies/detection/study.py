@@ -84,21 +84,9 @@ def _published() -> Lines:
 
 
 class DetectorScores(Collector):
-    """Scores detectors one at a time. The request gives k, interval, seed and draws."""
+    """Scores detectors one at a time."""
 
     doing = "scoring detectors"
-
-    def __init__(self, scoring: Scoring) -> None:
-        super().__init__(scoring)
-        options = scoring.options
-        self._options = replace(
-            scoring.detection,
-            k=options.k,
-            interval=options.interval,
-            seed=options.seed,
-            bootstrap=options.bootstrap,
-            replicates=options.replicates,
-        )
 
     @cached_property
     def _dataset(self) -> Dataset:
@@ -124,7 +112,7 @@ class DetectorScores(Collector):
         """Score one detector."""
         if not isinstance(answers, BoxAnswers) or result is not None:
             return result
-        one = score(self._dataset, answers, model=model.name, options=self._options)
+        one = score(self._dataset, answers, model=model.name, options=self.scoring.detection, how=self.scoring.options)
         one = replace(one, ceiling=self._ceilings.of_detector(model.facts))
         self.sets.append(box_sets(self._dataset, self._facts, answers, one))
         return one
