@@ -108,10 +108,8 @@ class BoxAnswersAlong:
         """The object-minutes of each frame, (N,)."""
         return np.asarray(self.living * self.shared.footage.lasting / 60)
 
-    def per_minute(self, steps: Ints) -> Column | Missing:
+    def per_minute(self, steps: Ints) -> Column:
         """Return the column of events at these places of the footage, per object-minute."""
-        if not self.shared.timed:
-            return Missing(NO_TIMES)
         return rate(np.bincount(steps, minlength=len(self.minutes)), self.minutes, self.shared.video)
 
     def trembling(self, amount: Floats) -> Column:
@@ -133,11 +131,14 @@ def followed(dataset: Dataset, found: BoxAnswers, rules: LifeRules | None = None
     return along if along.lives.known.any() else Missing("no frame of a video was answered")
 
 
-@measure(worse="more", family="boxes", unit="seconds per minute", per="frames", lead=3)
-def outage_seconds(boxes: BoxAnswersAlong) -> Column | Missing:
+def _untimed(boxes: BoxAnswersAlong) -> str | None:
+    """Return why a figure by time is unknown."""
+    return None if boxes.shared.timed else NO_TIMES
+
+
+@measure(worse="more", family="boxes", unit="seconds per minute", per="frames", lead=3, lacks=_untimed)
+def outage_seconds(boxes: BoxAnswersAlong) -> Column:
     """Seconds without a box per minute that an object lives."""
-    if not boxes.shared.timed:
-        return Missing(NO_TIMES)
     return rate(boxes.lives.absent() * boxes.shared.footage.lasting, boxes.minutes, boxes.shared.video)
 
 
@@ -149,29 +150,27 @@ def completeness(boxes: BoxAnswersAlong) -> Column:
     return rate(present * lasting, boxes.living * lasting, boxes.shared.video)
 
 
-@measure(worse="more", family="boxes", unit="seconds", per="frames", lead=1)
-def longest_outage(boxes: BoxAnswersAlong) -> Maximum | Missing:
+@measure(worse="more", family="boxes", unit="seconds", per="frames", lead=1, lacks=_untimed)
+def longest_outage(boxes: BoxAnswersAlong) -> Maximum:
     """Longest time that an object is without a box."""
-    if not boxes.shared.timed:
-        return Missing(NO_TIMES)
     lives = boxes.lives
     return Maximum(lives.longest(boxes.shared.footage.lasting), boxes.shared.video[lives.start])
 
 
-@measure(worse="more", family="boxes", unit="per minute", per="frames")
-def outages(boxes: BoxAnswersAlong) -> Column | Missing:
+@measure(worse="more", family="boxes", unit="per minute", per="frames", lacks=_untimed)
+def outages(boxes: BoxAnswersAlong) -> Column:
     """Outages per minute that an object lives, whatever their length."""
     return boxes.per_minute(boxes.lives.first)
 
 
-@measure(worse="more", family="boxes", unit="per minute", per="frames")
-def class_changes(boxes: BoxAnswersAlong) -> Column | Missing:
+@measure(worse="more", family="boxes", unit="per minute", per="frames", lacks=_untimed)
+def class_changes(boxes: BoxAnswersAlong) -> Column:
     """Changes of class per minute that an object lives."""
     return boxes.per_minute(boxes.lives.step[boxes.lives.change[:, 1]])
 
 
-@measure(worse="more", family="boxes", unit="per minute", per="frames")
-def vanished(boxes: BoxAnswersAlong) -> Column | Missing:
+@measure(worse="more", family="boxes", unit="per minute", per="frames", lacks=_untimed)
+def vanished(boxes: BoxAnswersAlong) -> Column:
     """Objects that vanish in the middle of the picture for good, per minute that an object lives."""
     lives = boxes.lives
     return boxes.per_minute(
@@ -179,8 +178,8 @@ def vanished(boxes: BoxAnswersAlong) -> Column | Missing:
     )
 
 
-@measure(worse="more", family="boxes", unit="per minute", per="frames")
-def appeared(boxes: BoxAnswersAlong) -> Column | Missing:
+@measure(worse="more", family="boxes", unit="per minute", per="frames", lacks=_untimed)
+def appeared(boxes: BoxAnswersAlong) -> Column:
     """Objects that appear in the middle of the picture, per minute that an object lives."""
     return boxes.per_minute(boxes.lives.start[boxes.lives.appeared])
 

@@ -101,16 +101,21 @@ def measure(
     per: Per = "sets",
     lead: int = 0,
     headline: bool = True,
+    lacks: Callable[[Any], str | None] = lambda _: None,
 ) -> Callable[[Callable[[Any], Measured | Missing]], Measure[Any]]:
     """Declare the decorated function as a measure, which has its name and the first line of its docstring as meaning.
 
-    The function takes a model's answers and returns a column.
+    The function takes a model's answers and returns a column. `lacks` returns why answers have no such column.
     """
 
-    def declared(column: Callable[[Any], Measured | Missing]) -> Measure[Any]:
+    def declared(function: Callable[[Any], Measured | Missing]) -> Measure[Any]:
+        def column(answers: Any) -> Measured | Missing:
+            reason = lacks(answers)
+            return function(answers) if reason is None else Missing(reason)
+
         return Measure(
-            name=column.__name__,
-            meaning=(column.__doc__ or ".").partition("\n")[0],
+            name=function.__name__,
+            meaning=(function.__doc__ or ".").partition("\n")[0],
             family=family,
             headline=headline,
             more_is_worse=worse == "more",

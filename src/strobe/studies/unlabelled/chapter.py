@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from strobe.analyses.video_plan import cut_frames, ended_at, without_cuts
-from strobe.core.answers import Answers, State
+from strobe.analyses.video_plan import answer_labels, cut_frames, frames_along, without_cuts
+from strobe.core.answers import Answers
 from strobe.core.arrays import Floats, Ints
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.ports import FrameSource
-from strobe.metrics.flicker import spells, timelines
+from strobe.metrics.flicker import spells
 from strobe.report.gallery import picture
 from strobe.report.study import Chapter, PageInput
 from strobe.report.view import Lines
@@ -62,10 +62,7 @@ def flicker_chapter(page: PageInput) -> Chapter | None:
     dataset = without_cuts(page.all_sets, page.view.results.dataset.k)[0]
     data: dict[str, Any] = {}
     if dataset is not None and flicker.models:
-        used = np.unique(dataset.sets.frame)
-        order, line = timelines(dataset.frames.video[used], dataset.frames.index[used])
-        frames = used[order]
-        line = ended_at(line, cut_frames(page.all_sets)[frames])
+        frames, line = frames_along(dataset, np.unique(dataset.sets.frame), cut_frames(page.all_sets))
         names = [name for name in ranked(flicker) if name in page.answers][:MOST_MODELS]
         tracks = [_track(name, page.answers, frames) for name in names]
         flips = _striking(dataset, frames, line, tracks)
@@ -81,8 +78,7 @@ def flicker_chapter(page: PageInput) -> Chapter | None:
 def _track(name: str, answers: Mapping[str, Answers], frames: Ints) -> _Track:
     one = answers[name].as_classes()
     confidence = one.confidence_at(frames) if one.has_shares else np.full(len(frames), np.nan)
-    label = np.where(one.state[frames] == State.OUTSIDE, -1, one.label[frames])
-    return _Track(name, label, confidence, one.scored[frames])
+    return _Track(name, answer_labels(one)[frames], confidence, one.scored[frames])
 
 
 def _alternations(found: FlickerResults) -> list[Lines]:
