@@ -28,17 +28,17 @@ def training_lines(view: View) -> list[Lines]:
     """Return a row for each recipe with several trainings: mean, interval over clips, lowest and highest seed."""
     rows = [
         [
-            f"{printable(one.name)} ({len(one.models)} trainings)",
+            f"{printable(recipe.name)} ({len(recipe.models)} trainings)",
             *(
-                with_interval(found, f"; {100 * spread.low:.1f} – {100 * spread.high:.1f}".replace("-", "−"))
-                for found, spread in (
-                    (one.acc_orig, one.acc_orig_spread),
-                    (one.acc_pmk, one.acc_pmk_spread),
-                    (one.drop, one.drop_spread),
+                with_interval(figure, f"; {100 * spread.low:.1f} – {100 * spread.high:.1f}".replace("-", "−"))
+                for figure, spread in (
+                    (recipe.acc_orig, recipe.acc_orig_spread),
+                    (recipe.acc_pmk, recipe.acc_pmk_spread),
+                    (recipe.drop, recipe.drop_spread),
                 )
             ),
         ]
-        for one in view.results.added.get("trainings", ())
+        for recipe in view.results.added.get("trainings", ())
     ]
     notes = [f"means over trainings [95 % interval over {view.words.source}s]; range over trainings"]
     columns = ["recipe", "acc_orig", "acc_pmk", "drop"]
