@@ -146,6 +146,26 @@ class TrainingJob:
     pools: "list[DecodePool]" = field(default_factory=list)
     """The processes that read them, if there are any."""
 
+    @classmethod
+    def train(
+        cls,
+        recipe: Recipe,
+        material: Material | None,
+        model: str,
+        out: Path,
+        options: TrainOptions,
+        progress: Progress,
+        *,
+        held_out: Material | None = None,
+    ) -> Trained:
+        """Train a network by a recipe. Calling it again resumes, or returns the finished training."""
+        with in_training(options, progress) as (say, processes, device):
+            return cls(recipe, material, held_out, model, out, options, say, processes, device).run()
+
+    def run(self) -> Trained:
+        """Run the training: load the data and the start, run the steps, write the files."""
+        raise NotImplementedError
+
     @property
     def precision(self) -> str:
         """The number type of the training steps."""
