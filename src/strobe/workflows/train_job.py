@@ -275,12 +275,12 @@ class TrainingJob:
         If they are large, a `few` may wait in the GPU's memory. On a CPU, processes are not worth their start for few
         frames, or for frames that are read `once`.
         """
-        from strobe.engine.loading import faster_frames_on, reading_processes
+        from strobe.engine.loading import opened_frames, reading_processes
         from strobe.engine.reading import TOGETHER, FrameStream, processes_for_training
 
         frames, source, workers = material.dataset.frames, material.source, max(1, cores() // self.processes.count)
         if self.device != "cpu":
-            source = faster_frames_on(self.device, source, material.dataset, self.say, few=few)
+            source = opened_frames(self.device, source, material.dataset, few=few).noted(self.say)
         worth = self.device != "cpu" or (len(rows) >= _WORTH_PROCESSES and not once)
         if worth and not self.pools and (processes := reading_processes(source, workers, workers, least=2)):
             self.pools.append(processes_for_training(processes))
