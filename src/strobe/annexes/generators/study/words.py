@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate
+from strobe.core.readings import folded
 from strobe.report.view import Lines, View
 from strobe.report.wording import (
     EstimateText,
@@ -336,6 +337,8 @@ def median_lines(view: View, found: GranularityView) -> Lines:
             row.append(with_interval(kept.share.get(key)))
             row.append(_magnitude(kept.searches[key].median) if key in kept.searches else "—")
         rows.append(row)
+    medians = [(f"{' against '.join(map(printable, key))}", found.searches[key].median) for key in found.searches]
+    notes += folded((name, median.reason) for name, median in medians if median.low is None and median.reason)
     return "Medians by granularity and target", columns, rows, notes
 
 
@@ -347,10 +350,10 @@ _MEDIANS = (
 
 
 def _magnitude(found: Estimate) -> str:
-    """Return a median magnitude with its interval, or with the reason why it has none."""
-    value = "—" if found.value is None else size_text(found.value)
+    """Return a median magnitude with its interval, if it has one."""
+    value = _middle(found)
     if found.low is None or found.high is None:
-        return f"{value} ({found.reason})" if found.reason else value
+        return value
     return EstimateText(f"{value} [{size_text(found.low)}, {size_text(found.high)}]", found)
 
 
