@@ -32,6 +32,7 @@ from strobe.core.readings import GUESSES, Guess, is_reading, read_as, readings_o
 from strobe.core.score_kinds import kind_of_scores
 from strobe.engine.forward import Runner, block_of
 from strobe.engine.prediction import PredictOptions
+from strobe.formats.prediction_files import FileOptions
 from strobe.formats.read_predictions import read_predictions
 from strobe.models.options import LoadOptions
 from strobe.models.providers import PROVIDERS
@@ -303,7 +304,7 @@ def test_a_row_of_zeros_is_refused_however_it_is_declared(tmp_path: Path) -> Non
     dataset = made(PETS)
     path = predictions(tmp_path / "p.json", dataset, [[0.2, 0.3, 0.5]] * 11 + [[0.0, 0.0, 0.0]])
     with pytest.raises(InvalidFile, match="every probability is 0"):
-        read_predictions(path, dataset, kind="probabilities")
+        read_predictions(path, dataset, FileOptions(kind="probabilities"))
 
 
 # -- the kind of the scores of models that run ------------------------------------------------------------------------

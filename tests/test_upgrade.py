@@ -1,7 +1,7 @@
 """What earlier versions wrote is read, used and brought up to date: a folder and runs of every format so far.
 
 `golden/` holds folders of format 1 and runs of the code that wrote them; `golden/older/` those of later days, each made
-by the code of that day. Stores of every version are in `review/test_old_store.py`.
+by the code of that day.
 """
 
 import json

@@ -317,7 +317,7 @@ def _asked(
         called = name or model.model or "model"
         if data is not None:
             from strobe.api.given import answers_of
-            from strobe.formats.bring import FileOptions
+            from strobe.formats.prediction_files import FileOptions
 
             model = answers_of(model, data, FileOptions(), name=called).answers
         return [RequestedModel(called, "answers", answers=model)]

@@ -7,7 +7,6 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.core.answers import Answers
 from strobe.core.records import Detections, ModelSpec
 from strobe.core.remote import Reply, RequestLimits
 
@@ -184,16 +183,6 @@ class Executor(Protocol):
 
     def map(self, function: Callable[[Shard], Result], shards: Iterable[Shard]) -> Iterator[Result]:
         """Yield the results as they arrive."""
-
-
-class AnswerStore(Protocol):
-    """Stores a model's answers during a run and reports which frames already have one."""
-
-    def stored(self, *, retry_errors: bool = False) -> tuple[NDArray[np.bool_], int]:
-        """Return which frames have an answer, (F,), and the number of these that are recorded as unreadable."""
-
-    def write(self, rows: NDArray[np.int64], answers: Answers, *, device: str = "") -> object:
-        """Store the answers to these frames atomically; `device` is the kind of device that computed them."""
 
 
 class Progress(Protocol):

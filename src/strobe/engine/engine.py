@@ -19,12 +19,13 @@ from strobe.core.answers import State
 from strobe.core.codec import encode
 from strobe.core.errors import expect
 from strobe.core.locks import Lock
-from strobe.core.ports import AnswerStore, FrameSource, Progress
+from strobe.core.ports import FrameSource, Progress
 from strobe.core.records import ModelSpec
 from strobe.core.remote import Usage
 from strobe.engine.forward import Runner, Shard, ShardResult
 from strobe.engine.running import EXECUTORS, ExecutorOptions
 from strobe.engine.worker import DecodeOptions, Interrupted, ShardWorker
+from strobe.store.shards import ModelShards
 
 if TYPE_CHECKING:
     from strobe.engine.running import Cluster
@@ -130,7 +131,7 @@ class PredictOutcome:
 
 def run_models(
     runners: Sequence[Runner],
-    stores: Mapping[str, AnswerStore],
+    stores: Mapping[str, ModelShards],
     source: FrameSource,
     *,
     frame_names: Sequence[str],
@@ -201,7 +202,7 @@ def _shards(
             yield Shard(rows=part, needed=needed)
 
 
-def _keep(result: ShardResult, stores: Mapping[str, AnswerStore], outcomes: dict[str, ModelOutcome]) -> None:
+def _keep(result: ShardResult, stores: Mapping[str, ModelShards], outcomes: dict[str, ModelOutcome]) -> None:
     for name, (rows, answers) in result.parts.items():
         stores[name].write(rows, answers, device=result.made_on.get(name, ""))
         outcomes[name].n_new += len(rows)

@@ -43,7 +43,6 @@ from strobe.models.requested import RequestedModel
 from strobe.store.brought import Absent, brought_files
 from strobe.store.frame_names import FrameNames
 from strobe.store.opening import frame_source, kept
-from strobe.store.ports import Commit
 from strobe.store.run_folder import Run
 from strobe.store.shards import ModelShards
 
@@ -160,7 +159,7 @@ def run_requested(
     return outcomes
 
 
-def _commit(run: Commit, dataset: Dataset, outcomes: Sequence[PredictOutcome], *, asked: Sequence[str]) -> None:
+def _commit(run: Run, dataset: Dataset, outcomes: Sequence[PredictOutcome], *, asked: Sequence[str]) -> None:
     before = run.about().get("models", {}) if run.exists else {}
     # Remove models that failed earlier without any answer and are not requested now.
     still = {name: facts for name, facts in before.items() if facts.get("status") != "failed" or "frames" in facts}

@@ -29,7 +29,6 @@ from strobe.models.grammar import BoxesView, CropView
 from strobe.models.requested import RequestedModel
 from strobe.store.brought import brought_files
 from strobe.store.frame_names import FrameNames
-from strobe.store.ports import Shards
 from strobe.store.run_folder import Run, StoredModel
 from strobe.store.shards import KEY_FACTS, ModelShards, prediction_key, shard_models
 
@@ -302,7 +301,7 @@ def _right_labels(dataset: Dataset) -> dict[int, Collection[int]]:
     return dict(out)
 
 
-def write_outside(store: Shards, rows: NDArray[np.int64], *, model: str, n_classes: int) -> None:
+def write_outside(store: ModelShards, rows: NDArray[np.int64], *, model: str, n_classes: int) -> None:
     """Store these frames as outside the classes, if they have no answer yet."""
     rows = rows[~store.stored()[0][rows]]
     for start in range(0, len(rows), _AT_ONCE):

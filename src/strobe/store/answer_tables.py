@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from strobe.core.answers import ANSWERS, Answers, BoxAnswers, ClassAnswers, State
+from strobe.core.answers import Answers, BoxAnswers, ClassAnswers, State, task_of
 from strobe.core.errors import InvalidFile, printable
 from strobe.core.files import regular, replacing
 from strobe.core.parquet import arrow_of, numbers_of, read_bounded
@@ -414,7 +414,7 @@ BROUGHT: Mapping[Task, Format] = {
 
 def table_of(rows: Rows, answers: Answers) -> pa.Table:
     """Return the answers to these rows as the columns of a shard, together with the row numbers."""
-    task = next(task for task, record in ANSWERS.items() if isinstance(answers, record))
+    task = task_of(answers)
     said = {"task": task.value, "model": answers.model, "kind": getattr(answers, "kind", "")}
     columns = SHARDS[task].columns(answers, np.arange(len(rows)))
     return pa.table({"row": pa.array(rows, pa.int64()), **columns}).replace_schema_metadata(said)

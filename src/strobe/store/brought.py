@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from strobe.core.answers import Answers
+from strobe.core.answers import Answers, task_of
 from strobe.core.errors import InvalidFile
 from strobe.core.files import matching, sha256_of_file
 from strobe.core.parquet import arrow_of, read_footer
@@ -25,13 +25,13 @@ _AGAIN = "remove it and pass the file with -m preds:FILE again"
 
 
 def keep_brought(
-    run: Path, answers: Answers, *, task: Task, frames: FrameNames, source: Path | None, facts: Mapping[str, str]
+    run: Path, answers: Answers, *, frames: FrameNames, source: Path | None, facts: Mapping[str, str]
 ) -> Path:
     """Store a model's answers with these facts. The answers are in the dataset's classes and in full precision.
 
     `source` is the original file of the answers, or None if a program passed them.
     """
-    rows = np.flatnonzero(answers.scored)
+    task, rows = task_of(answers), np.flatnonzero(answers.scored)
     ids = {"frame_id": arrow_of(pa, frames.ids(rows))}
     metadata = {"schema": "1", "model": answers.model, "source": "memory", "sha256": ""}
     if source is not None:

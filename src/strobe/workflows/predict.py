@@ -7,7 +7,8 @@ from strobe.core.dataset import Dataset
 from strobe.core.ports import FrameSource, Progress
 from strobe.engine.engine import PredictOutcome
 from strobe.engine.prediction import PredictOptions, run_requested
-from strobe.formats.bring import FileOptions, bring
+from strobe.formats.bring import bring
+from strobe.formats.prediction_files import FileOptions
 from strobe.models.requested import RequestedModel, requested_models
 from strobe.store.run_folder import Run
 

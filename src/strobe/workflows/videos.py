@@ -20,7 +20,8 @@ from strobe.core.files import sha256_of_file
 from strobe.core.labels import LabelSpace
 from strobe.core.ports import Classifier, Detector, Progress
 from strobe.engine.prediction import PredictOptions
-from strobe.formats.bring import FileOptions, label_space_of
+from strobe.formats.bring import label_space_of
+from strobe.formats.prediction_files import FileOptions
 from strobe.models.grammar import CropView
 from strobe.models.options import LoadOptions
 from strobe.models.registry import load_model

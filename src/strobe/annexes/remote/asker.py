@@ -23,7 +23,7 @@ from strobe.core.remote import Reply, RequestFailed, RequestLimits, Usage
 from strobe.engine.engine import ModelOutcome
 from strobe.engine.forward import Runner, Work
 from strobe.engine.worker import DecodeOptions, Decoder, PreparationFailed
-from strobe.store.ports import Shards
+from strobe.store.shards import ModelShards
 
 _NOTES_S = (15.0, 300.0)
 """The seconds before the first line about the progress, and the longest time between two lines."""
@@ -64,7 +64,7 @@ class RemoteAsker:
     def __init__(
         self,
         runner: Runner,
-        store: Shards,
+        store: ModelShards,
         asking: Asking,
         *,
         budget: Budget | None = None,

@@ -24,7 +24,6 @@ from strobe.engine.views import Crops
 from strobe.engine.worker import DecodeOptions
 from strobe.models.cores import cores
 from strobe.models.requested import RequestedModel
-from strobe.store.ports import Shards
 from strobe.store.shards import ModelShards
 
 
@@ -99,7 +98,7 @@ class RemoteRequests:
         return outcomes[runner.name], None
 
     def _once(
-        self, runner: Runner, store: Shards, rows: NDArray[Any], crops: Crops | None, attempt: int = 0
+        self, runner: Runner, store: ModelShards, rows: NDArray[Any], crops: Crops | None, attempt: int = 0
     ) -> tuple[ModelOutcome, StoppedEarly | None]:
         """Ask about the rows without an answer, in this process. `attempt` is passed to the model's `ask`."""
         options, progress, stopping = self.options, self.progress, self.stopping
