@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strobe.analyses.early import StoppedEarly
-from strobe.core.answers import State
+from strobe.core.answers import Answers, State
 from strobe.core.codec import encode
 from strobe.core.errors import expect
 from strobe.core.locks import Lock
@@ -25,7 +25,6 @@ from strobe.core.remote import Usage
 from strobe.engine.forward import Runner, Shard, ShardResult
 from strobe.engine.running import EXECUTORS, ExecutorOptions
 from strobe.engine.worker import DecodeOptions, Interrupted, ShardWorker
-from strobe.store.shards import ModelShards
 
 if TYPE_CHECKING:
     from strobe.engine.running import Cluster
@@ -42,6 +41,16 @@ class EngineOptions:
 
     def __post_init__(self) -> None:
         expect(self.shard_size >= 1, "shard size", ">= 1", self.shard_size)
+
+
+class AnswerStore(Protocol):
+    """Stores a model's answers during a run and knows which frames already have one."""
+
+    def stored(self, *, retry_errors: bool = False) -> tuple[NDArray[np.bool_], int]:
+        """Return which frames have an answer, (F,), and the number of these that are recorded as unreadable."""
+
+    def write(self, rows: NDArray[np.int64], answers: Answers, *, device: str = "") -> object:
+        """Store the answers to these frames atomically; `device` is the kind of device that computed them."""
 
 
 class RemoteWorkers(Protocol):
@@ -131,7 +140,7 @@ class PredictOutcome:
 
 def run_models(
     runners: Sequence[Runner],
-    stores: Mapping[str, ModelShards],
+    stores: Mapping[str, AnswerStore],
     source: FrameSource,
     *,
     frame_names: Sequence[str],
@@ -202,7 +211,7 @@ def _shards(
             yield Shard(rows=part, needed=needed)
 
 
-def _keep(result: ShardResult, stores: Mapping[str, ModelShards], outcomes: dict[str, ModelOutcome]) -> None:
+def _keep(result: ShardResult, stores: Mapping[str, AnswerStore], outcomes: dict[str, ModelOutcome]) -> None:
     for name, (rows, answers) in result.parts.items():
         stores[name].write(rows, answers, device=result.made_on.get(name, ""))
         outcomes[name].n_new += len(rows)
