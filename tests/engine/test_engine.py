@@ -181,21 +181,6 @@ def test_ctrl_c_keeps_whole_batches_and_the_rest_is_the_same(after: int, colours
     assert sum(model.batches) == 25 - 4 * after
 
 
-def test_decoding_on_the_device_takes_a_fixed_share(colours: Make, tmp_path: Path) -> None:
-    dataset = colours(n_sets=6, k=2)
-    (dataset.root / dataset.frames.media[9]).write_bytes(b"junk")  # type: ignore[operator]
-    options = EngineOptions(shard_size=16, decode=DecodeOptions(device_share=(1, 2), device_lanes=2), in_flight=2)
-    first, second = (
-        _run(dataset, tmp_path / name, {"m": Brightness(dataset)}, options=options)["m"][1] for name in ("a", "b")
-    )
-    assert ((first.scores == second.scores) | np.isnan(first.scores)).all()
-    on_device = first.scores[:, 0] > 90
-    # Batches of four; the second of each pair goes to the device, and frame 9 is in a batch of the threads.
-    places = np.arange(30) % 16 // 4
-    assert (on_device == (places % 2 == 1)).all()
-    assert first.reasons.keys() == {9}
-
-
 def test_device_batches_with_odd_files_fall_back_frame_by_frame(colours: Make, tmp_path: Path) -> None:
     dataset = colours(n_sets=4, k=2)
     root = dataset.root or Path()
@@ -210,7 +195,7 @@ def test_device_batches_with_odd_files_fall_back_frame_by_frame(colours: Make, t
             given.extend(files)
             return super().prepare_encoded(files)
 
-    options = EngineOptions(shard_size=20, decode=DecodeOptions(device_share=(1, 1)))
+    options = EngineOptions(shard_size=20, decode=DecodeOptions(on_device=True))
     _, stored = _run(dataset, tmp_path / "run", {"m": Watched(dataset)}, options=options)["m"]
     assert len(given) == 17, "a device would make something of a file that was cut off"
     assert sorted(stored.reasons) == [6, 13]
@@ -245,8 +230,7 @@ def test_decoding_on_the_device_feeds_as_many_forwards_as_there_are_lanes(
 
     model = Watched(dataset)
     model.lanes = lanes
-    decode = DecodeOptions(device_share=(1, 2), device_lanes=3)  # the others go through the decoder, to the same lanes
-    options = EngineOptions(shard_size=8, decode=decode, in_flight=3)
+    options = EngineOptions(shard_size=8, decode=DecodeOptions(on_device=True), in_flight=3)
     _, stored = _run(dataset, tmp_path / "run", {"m": model}, options=options)["m"]
     assert stored.scored.all()
     assert at_once[1] <= lanes

@@ -83,9 +83,8 @@ def inputs(colours: Make) -> Dataset:
 WAYS = {
     "threads": DecodeOptions(),
     "processes": DecodeOptions(processes=2),
-    "device": DecodeOptions(device_share=(1, 1)),
-    "device, beside processes": DecodeOptions(device_share=(1, 1), processes=2),
-    "some on the device": DecodeOptions(device_share=(1, 2)),
+    "device": DecodeOptions(on_device=True),
+    "device, beside processes": DecodeOptions(on_device=True, processes=2),
 }
 
 

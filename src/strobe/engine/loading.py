@@ -315,7 +315,7 @@ def engine_options(
         processes=processes,
         chunk=chunk,
         ahead=2 * waiting or max(8, 2 * processes, (2 if processes else 3) * largest // chunk),
-        device_share=(1, 1) if options.decode == "device" and not waiting else (0, 1),
+        on_device=options.decode == "device" and not waiting,
     )
     return EngineOptions(
         # Slow models get smaller shards, because an interruption loses one shard.

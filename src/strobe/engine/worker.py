@@ -1,9 +1,8 @@
 """The stateless function that the engine maps over shards: read frames, run models, return predictions.
 
-Frames are decoded ahead while a model runs, once for all models of the run. If a model can decode on its own device,
-the device decodes a fixed share of its batches, and the decoder decodes the rest. The two work in parallel, and each
-frame always takes the same path. A few threads each read the files of one batch and let the device decode them. They
-pass the results to the threads that run the model, one per lane. All shards share these threads.
+Frames are decoded ahead while a model runs, once for all models of the run. A model that decodes on its own device gets
+files instead. A few threads each read the files of one batch and let the device decode them. They pass the results to
+the threads that run the model, one per lane. All shards share these threads.
 """
 
 import threading
@@ -22,6 +21,9 @@ if TYPE_CHECKING:
     from strobe.engine.decode_pool import DecodePool
 
 
+_DEVICE_LANES = 3
+"""The number of threads that pass batches to the device for decoding; other threads run the model."""
+
 Prepared = list[tuple[int, list[Any]]]
 """Rows. Each has the models that requested it, and the prepared input or the error of each model."""
 
@@ -30,10 +32,8 @@ Prepared = list[tuple[int, list[Any]]]
 class DecodeOptions:
     """How frames are decoded.
 
-    `chunk` is the number of frames per task, `ahead` is the number of tasks decoded ahead, and `device_share` (m,
-    n) means that the device decodes m of n batches.
-
-    `device_lanes` is the number of threads that pass batches to the device for decoding; other threads run the model.
+    `chunk` is the number of frames per task, and `ahead` is the number of tasks decoded ahead. With `on_device`, a
+    model that can do so decodes the files on its own device.
 
     If `processes` is above 0, that many processes decode instead of threads, provided that the source and the models
     allow it. The pixels are the same.
@@ -43,19 +43,7 @@ class DecodeOptions:
     processes: int = 0
     chunk: int = 4
     ahead: int = 12
-    device_share: tuple[int, int] = (0, 1)
-    device_lanes: int = 3
-
-    def on_device(self, batch: int) -> bool:
-        """Return whether the device decodes this batch of a shard.
-
-        The choice is deterministic, and the device's batches are spread evenly.
-
-        >>> [DecodeOptions(device_share=(2, 3)).on_device(batch) for batch in range(6)]
-        [False, True, True, False, True, True]
-        """
-        some, whole = self.device_share
-        return ((batch + 1) * some) // whole > (batch * some) // whole
+    on_device: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +207,7 @@ class ShardWorker:
         self._as_input = frozenset(as_input)
         self._tick = tick or (lambda done: None)  # noqa: ARG005 (without progress)
         self._decoder = Decoder(runners, source, decode, frame_names, self._as_input)
-        self._device = ThreadPoolExecutor(decode.device_lanes, thread_name_prefix="device")
+        self._device = ThreadPoolExecutor(_DEVICE_LANES, thread_name_prefix="device")
         self._readers = ThreadPoolExecutor(1, thread_name_prefix="read")
         self._reading, self._closed = threading.Lock(), False
         lanes = {runner.model.lanes for runner in runners}
@@ -296,11 +284,10 @@ class ShardWorker:
 
     def _start_device_batches(self, task: Work) -> "Future[list[_Decoding]] | None":
         model = task.runner.model
-        if not self._decode.device_share[0] or not isinstance(model, EncodedClassifier):
+        if not self._decode.on_device or not isinstance(model, EncodedClassifier):
             return None
-        on_device = [batch.tolist() for index, batch in enumerate(task.batches) if self._decode.on_device(index)]
-        task.batches = [batch for place, batch in enumerate(task.batches) if not self._decode.on_device(place)]
-        return self._readers.submit(self._feed_device, task, on_device)
+        batches, task.batches = [batch.tolist() for batch in task.batches], []
+        return self._readers.submit(self._feed_device, task, batches)
 
     def _feed_device(self, task: Work, batches: list[list[int]]) -> "list[_Decoding]":
         """Pass batches to the decoding threads, a few ahead of the model. Return the batches that are still running.
@@ -312,7 +299,7 @@ class ShardWorker:
             if task.failure is not None or self._closed:
                 break
             under_way.append(self._device.submit(self._decode_batch, task, rows))
-            if len(under_way) > self._decode.device_lanes + task.runner.model.lanes:
+            if len(under_way) > _DEVICE_LANES + task.runner.model.lanes:
                 _finish(under_way.popleft())
         return list(under_way)
 
