@@ -1,8 +1,8 @@
 """The Protocols that the core requires; adapters implement them."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +12,6 @@ from strobe.core.remote import Reply, RequestLimits
 
 Image = NDArray[np.uint8]
 """An RGB image, (height, width, 3), 8 bits per channel, upright."""
-
-Shard = TypeVar("Shard")
-Result = TypeVar("Result")
 
 
 class Preparation(Protocol):
@@ -176,13 +173,6 @@ class DeviceModel(Protocol):
 
         Return None if the device cannot do this.
         """
-
-
-class Executor(Protocol):
-    """Maps a stateless function over shards; results may arrive in any order."""
-
-    def map(self, function: Callable[[Shard], Result], shards: Iterable[Shard]) -> Iterator[Result]:
-        """Yield the results as they arrive."""
 
 
 class Progress(Protocol):

@@ -1,7 +1,7 @@
 """Which options a remote model takes, which frames it is asked about, and how a command asks it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -59,16 +59,19 @@ def check_remote_options(models: Sequence[RequestedModel], options: PredictOptio
             raise StrobeError(f"<<{name}>> is for {what}, and no model of this command is one; remove <<{name}>>")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteRequests:
     """The frames and options with which a command asks all its models behind an address. They share one budget."""
 
-    dataset: Dataset
-    source: FrameSource
-    options: PredictOptions
-    progress: Progress
-    budget: Budget
-    stopping: EarlyStopping | None = None
+    def __init__(
+        self,
+        dataset: Dataset,
+        source: FrameSource,
+        options: PredictOptions,
+        progress: Progress,
+        stopping: EarlyStopping | None = None,
+    ) -> None:
+        self.dataset, self.source, self.options, self.progress = dataset, source, options, progress
+        self.stopping, self.budget = stopping, Budget(max_requests=options.max_requests, max_cost=options.max_cost)
 
     def ask(
         self,
@@ -116,13 +119,4 @@ class RemoteRequests:
             return ModelOutcome(error=str(error)), None
 
 
-def _start(
-    dataset: Dataset, source: FrameSource, options: PredictOptions, progress: Progress, stopping: EarlyStopping | None
-) -> RemoteRequests:
-    budget = Budget(max_requests=options.max_requests, max_cost=options.max_cost)
-    return RemoteRequests(
-        dataset=dataset, source=source, options=options, progress=progress, budget=budget, stopping=stopping
-    )
-
-
-REQUESTS = Requests(check=check_remote_options, start=_start)
+REQUESTS = Requests(check=check_remote_options, start=RemoteRequests)
