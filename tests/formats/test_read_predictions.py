@@ -245,7 +245,7 @@ def test_wrong_length_for_the_declared_space(tmp_path: Path) -> None:
     path = tmp_path / "n.json"
     path.write_text(json.dumps({"space": "imagenet-vid", "predictions": SCORES}))
     assert "3 scores per frame, but imagenet-vid, as declared, has 30 classes" in refused(path)
-    assert "unknown label space 'imagenet-21k'" in refused(path, source_space="imagenet-21k")
+    assert "unknown label space 'imagenet-21k'" in refused(path, space="imagenet-21k")
 
 
 @pytest.mark.parametrize("ending", FORMATS)

@@ -236,7 +236,7 @@ def away(
     if engine.name == "local":
         yield None
         return
-    with EXECUTORS[engine.name].open(engine, device, say, held) as cluster:
+    with EXECUTORS[engine.name](engine, device, say, held) as cluster:
         yield cluster
 
 

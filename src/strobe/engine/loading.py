@@ -3,7 +3,8 @@
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -221,19 +222,12 @@ def inputs_of(dataset: Dataset, crops: Crops | None = None) -> list[int]:
     return np.flatnonzero(dataset.frames.as_input.astype(bool) | (crops is not None)).tolist()
 
 
-@dataclass(frozen=True, slots=True)
-class FasterFrames:
-    """A way to read frames faster than from the source of a dataset, with the same pixels.
+FASTER_FRAMES: Registry[Any] = Registry("frames", FunctionType, "source of frames", {}, closed=True)
+"""Every way to read frames faster than from the source of a dataset, with the same pixels; annexes bring them.
 
-    `open(source, dataset, device, few, progress)` returns the faster source, or the source itself if it cannot help.
-    All models run on this device. If it should keep `few` frames in memory, they are large and slowly used.
-    """
-
-    open: Callable[[FrameSource, Dataset, str, bool, Progress], FrameSource]
-
-
-FASTER_FRAMES = Registry("frames", FasterFrames, "source of frames", {}, closed=True)
-"""Every such way by name; annexes bring them."""
+A function (source, dataset, device, few, progress) returns the faster source, or the source itself if it cannot help.
+All models run on this device. If it should keep `few` frames in memory, they are large and slowly used.
+"""
 
 
 def faster_frames(source: FrameSource, dataset: Dataset, models: Iterable[Model], say: Progress) -> FrameSource:
@@ -245,9 +239,9 @@ def faster_frames(source: FrameSource, dataset: Dataset, models: Iterable[Model]
 
 
 def faster_frames_on(device: str, source: FrameSource, dataset: Dataset, say: Progress, *, few: bool) -> FrameSource:
-    """Return the fastest source of the same frames for this device (see FasterFrames)."""
+    """Return the fastest source of the same frames for this device (see FASTER_FRAMES)."""
     for name in FASTER_FRAMES:
-        source = FASTER_FRAMES[name].open(source, dataset, device, few, say)
+        source = FASTER_FRAMES[name](source, dataset, device, few, say)
     return source
 
 

@@ -1,9 +1,9 @@
 """How models run: the options of `strobe predict` and `strobe eval`, which are also `strobe.Running` in Python."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from strobe.core.errors import StrobeError, expect, printable
@@ -12,7 +12,6 @@ from strobe.core.options import documented, option
 
 if TYPE_CHECKING:
     from strobe.build.extract import ExtractJob, ExtractOutcome
-    from strobe.core.locks import Lock
     from strobe.core.ports import FrameSource, Progress
     from strobe.engine.engine import RemoteWorkers
     from strobe.engine.prediction import PredictOptions
@@ -63,15 +62,11 @@ class Cluster(Protocol):
         """Yield the outcome of every video of a build."""
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteExecutor:
-    """Other machines that an annex or a package can run work on. `open` takes the arguments of `engine.engine.away`."""
+EXECUTORS: Registry[Any] = Registry("executors", FunctionType, "engine", {}, reserved=("local",))
+"""Every executor besides this machine, by its name in --engine: other machines of an annex or a package.
 
-    open: "Callable[[ExecutorOptions, str, Progress, Lock | None], AbstractContextManager[Cluster]]"
-
-
-EXECUTORS = Registry("executors", RemoteExecutor, "engine", {}, reserved=("local",))
-"""Every executor besides this machine, by its name in --engine."""
+Each is a context manager of a Cluster, with the arguments of `engine.engine.away`.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

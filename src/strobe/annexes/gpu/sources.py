@@ -7,7 +7,6 @@ from strobe.build.source import VideoSource
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.ports import FrameSource, Progress
-from strobe.engine.loading import FasterFrames
 
 _SESSIONS = 8
 """Decoding sessions at the same time. An H200 has seven engines. More sessions than this would take long to open."""
@@ -31,6 +30,3 @@ def frames_on_gpu(source: FrameSource, dataset: Dataset, device: str, few: bool,
         return source
     say.note("videos are decoded by the GPU's engines; every frame is checked against its digest from the build")
     return VideosOnDevice(dataset, source, engine, path=source.path, device=device, sessions=1 if few else _SESSIONS)
-
-
-FRAMES = FasterFrames(frames_on_gpu)
