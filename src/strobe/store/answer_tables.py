@@ -147,15 +147,8 @@ def said_of(metadata: Mapping[bytes, bytes] | None) -> dict[str, str]:
     return {key.removeprefix("strobe."): value for key, value in own.items()}
 
 
-def write_columns(path: Path, columns: Columns, said: Mapping[str, str]) -> None:
-    """Write the columns as a Parquet file with this metadata, atomically."""
-    content = parquet_of(columns, said)
-    with replacing(path) as temporary:
-        temporary.write_bytes(content)
-
-
 def write_named(path: Path, columns: Columns, said: Mapping[str, str]) -> Path:
-    """Write the same under a name with the digest, replacing the file at `path`, atomically. Return the new path."""
+    """Write a Parquet file in place of the file at `path`, atomically, with its digest in its name. Return its path."""
     content = parquet_of(columns, said)
     named = with_digest_in_name(path, hashlib.sha256(content).hexdigest())
     with replacing(named) as temporary:

@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from strobe.core.answers import Answers, task_of
 from strobe.core.errors import InvalidFile
-from strobe.core.files import matching, sha256_of_file
+from strobe.core.files import matching, sha256_of_file, write_bytes
 from strobe.core.parquet import arrow_of, read_footer
 from strobe.core.tasks import Task
-from strobe.store.answer_tables import BROUGHT, AnswerShape, TablePart, read_columns, said_of, write_columns
+from strobe.store.answer_tables import BROUGHT, AnswerShape, TablePart, parquet_of, read_columns, said_of
 from strobe.store.frame_names import FrameNames
 from strobe.store.shards import plain_name
 
@@ -37,7 +37,8 @@ def keep_brought(
     if source is not None:
         metadata |= {"source": source.name, "sha256": _digest(source)}
     path = run / _FOLDER / f"{plain_name(answers.model)}.parquet"
-    write_columns(path, ids | BROUGHT[task].columns(answers, rows), {**metadata, "task": task, **facts})
+    columns = ids | BROUGHT[task].columns(answers, rows)
+    write_bytes(path, parquet_of(columns, {**metadata, "task": task, **facts}).to_pybytes())
     return path
 
 
