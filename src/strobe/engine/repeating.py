@@ -11,7 +11,6 @@ from strobe.engine.forward import Runner
 from strobe.engine.views import write_outside
 from strobe.store.shards import ModelShards
 
-
 AskAll = Callable[..., Mapping[str, ModelOutcome]]
 """A function (runners, stores, *, number) that asks models about all frames once and stores their answers in `stores`.
 
