@@ -20,9 +20,8 @@ from strobe.core.tables import texts
 from strobe.core.tasks import Task
 from strobe.engine.engine import EngineOptions, run_models
 from strobe.engine.forward import Runner
-from strobe.engine.prediction import PredictOptions
+from strobe.engine.running import Running
 from strobe.engine.worker import DecodeOptions, Interrupted, ShardWorker
-from strobe.models.options import LoadOptions
 from strobe.store.frame_names import FrameNames
 from strobe.store.media import MediaSource
 from strobe.store.run_folder import Run
@@ -30,7 +29,7 @@ from strobe.store.shards import KEY_FACTS, ModelShards
 from strobe.workflows.predict import predict
 
 Make = Callable[..., Dataset]
-OPTIONS = PredictOptions(load=LoadOptions(device="cpu"), shard_size=7)
+OPTIONS = Running(device="cpu", shard_size=7)
 
 
 class Brightness:
@@ -325,7 +324,7 @@ def test_a_smaller_batch_goes_on_from_where_memory_ran_out(colours: Make, plugin
     name = f"py:{plugin}:greedy"
     (first,) = predict(dataset, [name], tmp_path / "run", OPTIONS, Silent())
     assert not first.ok
-    small = replace(OPTIONS, load=LoadOptions(device="cpu", batch_size=2))
+    small = replace(OPTIONS, batch_size=2)
     (second,) = predict(dataset, [name], tmp_path / "run", small, Silent())
     assert second.ok
     assert answers_of(tmp_path / "run", name, dataset).scored.all()

@@ -16,11 +16,10 @@ from strobe.core.tasks import Task
 from strobe.engine.decode_pool import can_start_workers
 from strobe.engine.engine import EngineOptions, run_models
 from strobe.engine.forward import Runner
-from strobe.engine.prediction import PredictOptions
+from strobe.engine.running import Running
 from strobe.engine.worker import DecodeOptions
 from strobe.engine.worker_specs import SpecWorker, worker_spec
 from strobe.models.exact_resize import SentPlan
-from strobe.models.options import LoadOptions
 from strobe.models.plan import AsDecoded, ImagePlan
 from strobe.store import dataset_folder as folder
 from strobe.store.frame_names import FrameNames
@@ -150,14 +149,15 @@ def test_a_workflow_and_a_worker_elsewhere_read_the_mark(inputs: Dataset, tmp_pa
     folder.write(inputs, inputs.root or Path(), overwrite=False)
     path = tmp_path / "mine.py"
     path.write_text(OBJECT)
-    options = PredictOptions(load=LoadOptions(device="cpu"), shard_size=8)
+    options = Running(device="cpu", shard_size=8)
     good, bad = f"py:{path}:whole", f"py:{path}:without"
     fared = predict(inputs, [good, bad], tmp_path / "run", options, Silent())
     assert [one.ok for one in fared] == [True, False]
     assert fared[1].error is not None
     assert "the model has no prepare_input(image); add one" in fared[1].error
     assert "\n" not in fared[1].error
-    worker = SpecWorker(worker_spec(inputs, {"a": good}, options.load, merge="max", engine=EngineOptions(shard_size=8)))
+    engine = EngineOptions(shard_size=8)
+    worker = SpecWorker(worker_spec(inputs, {"a": good}, options.loading(), merge="max", engine=engine))
     from strobe.engine.forward import Shard
 
     rows = np.arange(len(inputs.frames))

@@ -19,12 +19,11 @@ from strobe.core.labels import LabelSpace
 from strobe.core.ports import SendableSource, Silent
 from strobe.core.tables import texts
 from strobe.engine.decode_pool import DecodePool, can_start_workers
-from strobe.engine.prediction import PredictOptions
+from strobe.engine.running import Running
 from strobe.formats.export_coco import export_coco
 from strobe.formats.export_fiftyone import export_fiftyone
 from strobe.formats.export_huggingface import write_frames
 from strobe.models.fast_jpeg import FastJpegSource
-from strobe.models.options import LoadOptions
 from strobe.models.plan import AsDecoded
 from strobe.store.media import MediaSource
 from strobe.store.opening import frame_source
@@ -162,7 +161,7 @@ def make():
 def test_models_see_what_is_rendered(corrupted: Dataset, tmp_path: Path) -> None:
     path = tmp_path / "mine.py"
     path.write_text(PLUGIN)
-    options = PredictOptions(load=LoadOptions(device="cpu"))
+    options = Running(device="cpu")
     (fared,) = predict(corrupted, [f"m=py:{path}:make"], tmp_path / "run", options, Silent())
     assert fared.ok
     found = Run(tmp_path / "run").models(corrupted, only=["m"])[0].load()

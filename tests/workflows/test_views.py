@@ -19,7 +19,7 @@ from strobe.core.ports import Classifier, SendableSource, Silent
 from strobe.engine.decode_pool import DecodePool
 from strobe.engine.engine import EngineOptions, PredictOutcome
 from strobe.engine.forward import Shard
-from strobe.engine.prediction import PredictOptions
+from strobe.engine.running import Running
 from strobe.engine.views import Crops
 from strobe.engine.worker import DecodeOptions
 from strobe.engine.worker_specs import SpecWorker, worker_spec
@@ -36,7 +36,7 @@ from strobe.workflows.predict import predict
 from strobe.workflows.score import ScoreRunOptions, score_run
 from strobe.workflows.synthesize import synthesize
 
-OPTIONS = PredictOptions(load=LoadOptions(device="cpu"), shard_size=5)
+OPTIONS = Running(device="cpu", shard_size=5)
 
 
 @pytest.fixture(scope="module")

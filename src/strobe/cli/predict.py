@@ -11,8 +11,7 @@ from strobe.cli.predicting import engine_options, merge_option, model_option, pr
 from strobe.core.errors import printable, without_name
 
 if TYPE_CHECKING:
-    from strobe.engine.prediction import PredictOptions
-    from strobe.engine.running import ExecutorOptions
+    from strobe.engine.running import ExecutorOptions, Running
 
 
 @click.command(
@@ -33,7 +32,7 @@ def command(
     models: tuple[str, ...],
     out: Path,
     merge: str,
-    prediction: "PredictOptions",
+    prediction: "Running",
     engine: "ExecutorOptions",
     as_json: bool,
     quiet: bool,

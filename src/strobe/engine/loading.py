@@ -43,7 +43,7 @@ from strobe.store.run_folder import Run
 from strobe.store.shards import ModelShards, facts_of, shard_models
 
 if TYPE_CHECKING:
-    from strobe.engine.prediction import PredictOptions
+    from strobe.engine.running import Running
 
 
 def store_of(
@@ -267,7 +267,7 @@ def say_decoded(source: FrameSource, dataset: Dataset, exactly: Iterable[Model],
 
 
 def decode_processes(
-    options: "PredictOptions", models: dict[str, Classifier | Detector], source: FrameSource, n_cores: int
+    options: "Running", models: dict[str, Classifier | Detector], source: FrameSource, n_cores: int
 ) -> int:
     """Return the number of decoding processes, or 0 for threads.
 
@@ -287,7 +287,7 @@ def reading_processes(source: FrameSource, wanted: int, n_cores: int, *, least: 
 
 
 def engine_options(
-    options: "PredictOptions",
+    options: "Running",
     models: dict[str, Classifier | Detector],
     n_cores: int,
     *,

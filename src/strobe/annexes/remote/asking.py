@@ -17,8 +17,9 @@ from strobe.core.ports import FrameSource, Progress, SendableSource
 from strobe.engine.engine import EngineOptions, ModelOutcome
 from strobe.engine.forward import Runner
 from strobe.engine.loading import inputs_of, source_for
-from strobe.engine.prediction import PredictOptions, Requests
+from strobe.engine.prediction import Requests
 from strobe.engine.repeating import ask_again
+from strobe.engine.running import Running
 from strobe.engine.stopping import EarlyStopping
 from strobe.engine.views import Crops
 from strobe.engine.worker import DecodeOptions
@@ -39,7 +40,7 @@ def asking_of(dataset: Dataset, source: FrameSource, workers: int | None, crops:
     )
 
 
-def check_remote_options(models: Sequence[RequestedModel], options: PredictOptions) -> None:
+def check_remote_options(models: Sequence[RequestedModel], options: Running) -> None:
     """Raise an error for an address with a secret in it, and for an option that no model of the command takes.
 
     The command and the names of its models are stored, so such an address is refused before anything is written.
@@ -48,10 +49,10 @@ def check_remote_options(models: Sequence[RequestedModel], options: PredictOptio
         if one.is_remote:
             check_address(one.spec.partition("@")[2], printable(one.spec.partition("@")[0]))
     given = {
-        "limits": (options.load.limits, "limits"),
+        "limits": (options.limits, "limits"),
         "max_requests": (options.max_requests, "limits"),
         "max_cost": (options.max_cost, "limits"),
-        "prompt": (options.load.prompt, "prompt"),
+        "prompt": (options.prompt, "prompt"),
     }
     for name, (value, setting) in given.items():
         if value is not None and not any(setting in model.known_settings for model in models):
@@ -66,7 +67,7 @@ class RemoteRequests:
         self,
         dataset: Dataset,
         source: FrameSource,
-        options: PredictOptions,
+        options: Running,
         progress: Progress,
         stopping: EarlyStopping | None = None,
     ) -> None:
