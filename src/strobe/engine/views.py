@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strobe.core.answers import Answers, BoxAnswers, ClassAnswers, State
-from strobe.core.arrays import Floats, Ints
+from strobe.core.arrays import Floats
 from strobe.core.boxed import classes_of, picked
 from strobe.core.crops import LEAST_SIDE, cut_of, fitted
 from strobe.core.dataset import Dataset
@@ -195,7 +195,7 @@ def derive(
         label_space=LabelSpace(name=str(source), ids=space.ids, names=space.names).to_json(),
     )
 
-    def answers_to(rows: Ints) -> ClassAnswers:
+    def answers_to(rows: NDArray[np.int64]) -> ClassAnswers:
         return classes_of(boxes, rows, merge=view.merge, every_class=view.every_class)
 
     rows = np.unique(held.dataset.sets.frame)
@@ -246,9 +246,9 @@ def derived_store(
 def write_derived(
     store: ModelShards,
     source: Answers,
-    rows: Ints,
+    rows: NDArray[np.int64],
     *,
-    answers_to: Callable[[Ints], Answers] | None = None,
+    answers_to: Callable[[NDArray[np.int64]], Answers] | None = None,
     retry_errors: bool = False,
 ) -> ModelOutcome:
     """Store the answers to these frames that are not stored yet, if the `source` has an answer to them.

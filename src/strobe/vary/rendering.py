@@ -101,7 +101,8 @@ def rendered(image: Image, recipe: Mapping[str, Any], beside: SiblingFiles | Non
             f"this installation of strobe renders {known}, and does not support a frame's recipe: "
             f"{printable(recipe, limit=80)}"
         )
-    return RENDERINGS[kind](image, recipe, beside or NoSiblings())
+    frame: Image = RENDERINGS[kind](image, recipe, beside or NoSiblings())
+    return frame
 
 
 RENDERINGS: Registry[Any] = Registry(
