@@ -3,7 +3,7 @@
 import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -47,7 +47,7 @@ class WorkerSpec:
     frames_digest: str
     label_space: LabelSpace
     models: Mapping[str, str]
-    load: Mapping[str, Any]
+    load: LoadOptions
     merge: str
     engine: EngineOptions
     cores: int | None = None
@@ -59,10 +59,6 @@ class WorkerSpec:
     def __post_init__(self) -> None:
         expect(len(self.models) > 0, "worker spec", "at least one model", 0)
         expect(self.cores is None or self.cores >= 1, "cores", ">= 1", self.cores)
-
-
-_NOT_SENT = ("label_space", "progress")
-"""Options that each machine determines for itself when it loads the model."""
 
 
 def worker_spec(
@@ -91,13 +87,12 @@ def worker_spec(
     specs: dict[str, str] = {}
     for name, spec in models.items():
         specs[name], load = sendable(spec, load)
-    plain = {field.name: getattr(load, field.name) for field in fields(load) if field.name not in _NOT_SENT}
     return WorkerSpec(
         dataset=dataset.root.resolve(),
         frames_digest=dataset.frames_digest(),
         label_space=dataset.info.label_space,
         models=specs,
-        load=plain,
+        load=replace(load, label_space=None, progress=None),
         merge=merge,
         engine=engine,
         crops=crops,
@@ -177,7 +172,7 @@ def _runner_of(recipe: WorkerSpec, name: str) -> Runner:
     return load_runner(
         name,
         recipe.models[name],
-        LoadOptions(**{**recipe.load, **recipe.own.get(name, {})}),
+        replace(recipe.load, **recipe.own.get(name, {})),
         recipe.label_space,
         merge=recipe.merge,
         any_classes=name in recipe.any_classes,
