@@ -43,9 +43,9 @@ from strobe.core.labels import projection
 from strobe.core.ports import Silent
 from strobe.core.tasks import Task
 from strobe.engine.decode_pool import DecodePool
-from strobe.engine.engine import EngineOptions, run_models
+from strobe.engine.engine import run_models
 from strobe.engine.forward import Runner, Work
-from strobe.engine.worker import DecodeOptions, ShardWorker
+from strobe.engine.worker import EngineOptions, ShardWorker
 from strobe.models.cores import quick_source
 from strobe.models.exact_resize import SentPlan
 from strobe.models.options import LoadOptions, ModelName
@@ -141,11 +141,10 @@ def end_to_end(model: TorchClassifier, dataset: Dataset, way: Way) -> tuple[floa
     keys = [str(key) for key in dataset.frames.key]
     rows = np.arange(len(keys))[: way.first]
     about: dict[str, Any] = {}
-    decode = DecodeOptions(
-        threads=way.threads, processes=way.processes, chunk=way.chunk, on_device=way.on_device,
+    options = EngineOptions(
+        shard_size=way.shard, in_flight=way.in_flight, threads=way.threads, processes=way.processes, chunk=way.chunk, on_device=way.on_device,
         ahead=max(8, 2 * way.processes, (2 if way.processes else 3) * model.spec.batch_size // way.chunk),
     )  # fmt: skip
-    options = EngineOptions(shard_size=way.shard, decode=decode, in_flight=way.in_flight)
     with tempfile.TemporaryDirectory() as folder:
         store = ModelShards(
             Path(folder), "resnet50", facts=dict.fromkeys(KEY_FACTS, ""), frames=FrameNames(dataset),

@@ -18,10 +18,10 @@ from strobe.core.ports import Silent
 from strobe.core.records import ModelSpec
 from strobe.core.tables import texts
 from strobe.core.tasks import Task
-from strobe.engine.engine import EngineOptions, run_models
+from strobe.engine.engine import run_models
 from strobe.engine.forward import Runner
 from strobe.engine.running import Running
-from strobe.engine.worker import DecodeOptions, Interrupted, ShardWorker
+from strobe.engine.worker import EngineOptions, Interrupted, ShardWorker
 from strobe.store.frame_names import FrameNames
 from strobe.store.media import MediaSource
 from strobe.store.run_folder import Run
@@ -194,7 +194,7 @@ def test_device_batches_with_odd_files_fall_back_frame_by_frame(colours: Make, t
             given.extend(files)
             return super().prepare_encoded(files)
 
-    options = EngineOptions(shard_size=20, decode=DecodeOptions(on_device=True))
+    options = EngineOptions(shard_size=20, on_device=True)
     _, stored = _run(dataset, tmp_path / "run", {"m": Watched(dataset)}, options=options)["m"]
     assert len(given) == 17, "a device would make something of a file that was cut off"
     assert sorted(stored.reasons) == [6, 13]
@@ -229,7 +229,7 @@ def test_decoding_on_the_device_feeds_as_many_forwards_as_there_are_lanes(
 
     model = Watched(dataset)
     model.lanes = lanes
-    options = EngineOptions(shard_size=8, decode=DecodeOptions(on_device=True), in_flight=3)
+    options = EngineOptions(shard_size=8, on_device=True, in_flight=3)
     _, stored = _run(dataset, tmp_path / "run", {"m": model}, options=options)["m"]
     assert stored.scored.all()
     assert at_once[1] <= lanes
@@ -368,7 +368,7 @@ def test_shards_may_come_back_in_any_order(colours: Make, tmp_path: Path) -> Non
     dataset = colours(n_sets=6, k=2)
     source, ids = MediaSource(dataset), dataset.frame_ids()
     runner = Runner(name="m", model=Brightness(dataset), projection=Projection.identity(dataset.info.label_space))
-    worker = ShardWorker([runner], source, decode=DecodeOptions(), frame_names=ids)
+    worker = ShardWorker([runner], source, options=EngineOptions(), frame_names=ids)
 
     class Backwards:
         def results(self, shards: Any, tick: Any) -> Any:

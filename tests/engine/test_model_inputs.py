@@ -14,10 +14,10 @@ from strobe.core.ports import Silent
 from strobe.core.records import ModelSpec
 from strobe.core.tasks import Task
 from strobe.engine.decode_pool import can_start_workers
-from strobe.engine.engine import EngineOptions, run_models
+from strobe.engine.engine import run_models
 from strobe.engine.forward import Runner
 from strobe.engine.running import Running
-from strobe.engine.worker import DecodeOptions
+from strobe.engine.worker import EngineOptions
 from strobe.engine.worker_specs import SpecWorker, worker_spec
 from strobe.models.exact_resize import SentPlan
 from strobe.models.plan import AsDecoded, ImagePlan
@@ -80,10 +80,10 @@ def inputs(colours: Make) -> Dataset:
 
 
 WAYS = {
-    "threads": DecodeOptions(),
-    "processes": DecodeOptions(processes=2),
-    "device": DecodeOptions(on_device=True),
-    "device, beside processes": DecodeOptions(on_device=True, processes=2),
+    "threads": EngineOptions(),
+    "processes": EngineOptions(processes=2),
+    "device": EngineOptions(on_device=True),
+    "device, beside processes": EngineOptions(on_device=True, processes=2),
 }
 
 
@@ -104,7 +104,7 @@ def test_the_engine_leaves_them_as_they_are(way: str, plan: ImagePlan, inputs: D
     outcomes = run_models(
         [Runner(name=name, model=model, projection=Projection.identity(space)) for name, model in models.items()],
         stores, MediaSource(inputs), frame_names=keys, rows=np.arange(len(keys)), progress=Silent(),
-        options=EngineOptions(shard_size=8, decode=WAYS[way]),
+        options=replace(WAYS[way], shard_size=8),
         as_input=np.flatnonzero(inputs.frames.as_input).tolist(),
     )  # fmt: skip
     for name, model in models.items():

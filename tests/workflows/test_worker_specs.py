@@ -20,10 +20,10 @@ from strobe.core.errors import StrobeError
 from strobe.core.labels import LabelSpace
 from strobe.core.ports import Silent
 from strobe.core.tasks import Task
-from strobe.engine.engine import EngineOptions, run_models
+from strobe.engine.engine import run_models
 from strobe.engine.forward import Shard, ShardResult
 from strobe.engine.loading import load_runner
-from strobe.engine.worker import DecodeOptions
+from strobe.engine.worker import EngineOptions
 from strobe.engine.worker_specs import SpecWorker, worker_spec
 from strobe.models.options import LoadOptions
 from strobe.store import dataset_folder as folder
@@ -40,7 +40,7 @@ def colour():
     return forward, ["red", "green", "blue"]
 """
 COLOURS = LabelSpace.of_names("colours", ("red", "green", "blue"))
-ENGINE = EngineOptions(shard_size=6, decode=DecodeOptions(threads=2))
+ENGINE = EngineOptions(shard_size=6, threads=2)
 
 
 @pytest.fixture

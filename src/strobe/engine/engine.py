@@ -24,23 +24,10 @@ from strobe.core.records import ModelSpec
 from strobe.core.remote import Usage
 from strobe.engine.forward import Runner, Shard, ShardResult
 from strobe.engine.running import EXECUTORS, ExecutorOptions
-from strobe.engine.worker import DecodeOptions, Interrupted, ShardWorker
+from strobe.engine.worker import EngineOptions, Interrupted, ShardWorker
 
 if TYPE_CHECKING:
     from strobe.engine.running import Cluster
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineOptions:
-    """The number of frames per shard, how frames are decoded, and whether unreadable frames are tried again."""
-
-    shard_size: int = 512
-    decode: DecodeOptions = field(default_factory=DecodeOptions)
-    retry_errors: bool = False
-    in_flight: int = 1
-
-    def __post_init__(self) -> None:
-        expect(self.shard_size >= 1, "shard size", ">= 1", self.shard_size)
 
 
 class AnswerStore(Protocol):
@@ -180,7 +167,7 @@ def run_models(
             results = elsewhere.results(shards, tick)
         else:
             worker = ShardWorker(
-                runners, source, decode=options.decode, frame_names=frame_names, as_input=as_input, tick=tick
+                runners, source, options=options, frame_names=frame_names, as_input=as_input, tick=tick
             )
             results = LocalExecutor(in_flight=options.in_flight).map(worker, shards)
         try:

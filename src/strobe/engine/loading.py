@@ -27,10 +27,9 @@ from strobe.core.ports import (
 from strobe.core.projections import projection_between
 from strobe.core.records import ModelSpec
 from strobe.core.tasks import Task
-from strobe.engine.engine import EngineOptions
 from strobe.engine.forward import Runner
 from strobe.engine.views import Crops
-from strobe.engine.worker import DecodeOptions
+from strobe.engine.worker import EngineOptions
 from strobe.models.cores import device_kind, quick_source
 from strobe.models.forms import form_facts
 from strobe.models.options import DECODERS, LoadOptions
@@ -213,7 +212,7 @@ def source_for(source: FrameSource, engine: EngineOptions, crops: Crops | None =
 
     Decoding processes receive the source itself.
     """
-    quick = source if engine.decode.processes or isinstance(source, DeviceSource) else quick_source(source)
+    quick = source if engine.processes or isinstance(source, DeviceSource) else quick_source(source)
     return quick if crops is None else crops.of(quick)
 
 
@@ -304,17 +303,14 @@ def engine_options(
     # use memory. Otherwise a GPU's threads take at most half a batch: detector batches are small, and each frame is
     # sent and stored in full size.
     chunk = 1 if in_order else max(1, min(16, largest // 2)) if on_gpu else 4
-    decode = DecodeOptions(
+    return EngineOptions(
+        # Slow models get smaller shards, because an interruption loses one shard.
+        shard_size=options.shard_size or (8192 if fast else 2048 if on_gpu else max(64, min(512, 128 * largest))),
         threads=waiting or options.workers or max(2, n_cores),
         processes=processes,
         chunk=chunk,
         ahead=2 * waiting or max(8, 2 * processes, (2 if processes else 3) * largest // chunk),
         on_device=options.decode == "device" and not waiting,
-    )
-    return EngineOptions(
-        # Slow models get smaller shards, because an interruption loses one shard.
-        shard_size=options.shard_size or (8192 if fast else 2048 if on_gpu else max(64, min(512, 128 * largest))),
-        decode=decode,
         retry_errors=options.retry_errors,
         in_flight=2 if on_gpu else 1,
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
-from strobe.core.errors import StrobeError, out_of_memory, printable
+from strobe.core.errors import StrobeError, expect, out_of_memory, printable
 from strobe.core.ports import DeviceModel, DeviceSource, EncodedClassifier, FrameSource, SendableSource
 from strobe.engine.forward import Runner, Shard, ShardResult, Work, result_of, wanted, work_of
 
@@ -29,21 +29,27 @@ Prepared = list[tuple[int, list[Any]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DecodeOptions:
-    """How frames are decoded.
+class EngineOptions:
+    """How the loop over shards runs: frames per shard, shards at once, and how frames are decoded.
 
-    `chunk` is the number of frames per task, and `ahead` is the number of tasks decoded ahead. With `on_device`, a
-    model that can do so decodes the files on its own device.
+    `retry_errors` tries unreadable frames again. `chunk` is the number of frames per decoding task, and `ahead` is the
+    number of tasks decoded ahead. With `on_device`, a model that can do so decodes the files on its own device.
 
     If `processes` is above 0, that many processes decode instead of threads, provided that the source and the models
     allow it. The pixels are the same.
     """
 
+    shard_size: int = 512
+    retry_errors: bool = False
+    in_flight: int = 1
     threads: int = 2
     processes: int = 0
     chunk: int = 4
     ahead: int = 12
     on_device: bool = False
+
+    def __post_init__(self) -> None:
+        expect(self.shard_size >= 1, "shard size", ">= 1", self.shard_size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +66,13 @@ class Decoder:
         self,
         runners: Sequence[Runner],
         source: FrameSource,
-        decode: DecodeOptions,
+        options: EngineOptions,
         frame_names: Sequence[str],
         as_input: frozenset[int] = frozenset(),
     ) -> None:
-        self._source, self._decode, self._names, self._as_input = source, decode, frame_names, as_input
-        self._elsewhere = _decode_pool(runners, source, decode)
-        n_threads = decode.threads if self._elsewhere is None else decode.processes
+        self._source, self._options, self._names, self._as_input = source, options, frame_names, as_input
+        self._elsewhere = _decode_pool(runners, source, options)
+        n_threads = options.threads if self._elsewhere is None else options.processes
         self._pool = ThreadPoolExecutor(n_threads, thread_name_prefix="decode")
 
     def close(self) -> None:
@@ -80,12 +86,12 @@ class Decoder:
         if isinstance(self._source, DeviceSource):
             chunks = self._source.tasks(rows)
         else:
-            step = self._decode.chunk
+            step = self._options.chunk
             chunks = (rows[start : start + step] for start in range(0, len(rows), step))
         pending: deque[Future[Prepared]] = deque()
         try:
             while True:
-                for chunk in islice(chunks, self._decode.ahead - len(pending)):
+                for chunk in islice(chunks, self._options.ahead - len(pending)):
                     pending.append(self._pool.submit(self.read, chunk, wanted))
                 if not pending:
                     return
@@ -168,14 +174,14 @@ class Decoder:
         return out
 
 
-def _decode_pool(runners: Sequence[Runner], source: FrameSource, decode: DecodeOptions) -> "DecodePool | None":
+def _decode_pool(runners: Sequence[Runner], source: FrameSource, options: EngineOptions) -> "DecodePool | None":
     """Return the decoding processes if they are requested, and if the source and the models can be sent to them."""
     plans = {runner.name: plan for runner in runners if (plan := runner.model.preparation) is not None}
-    if not decode.processes or len(plans) < len(runners) or not isinstance(source, SendableSource):
+    if not options.processes or len(plans) < len(runners) or not isinstance(source, SendableSource):
         return None
     from strobe.engine.decode_pool import DecodePool
 
-    return DecodePool(source, plans, processes=decode.processes, chunk=decode.chunk)
+    return DecodePool(source, plans, processes=options.processes, chunk=options.chunk)
 
 
 _JPEG, _JPEG_END = b"\xff\xd8\xff", b"\xff\xd9"
@@ -197,16 +203,16 @@ class ShardWorker:
         runners: Sequence[Runner],
         source: FrameSource,
         *,
-        decode: DecodeOptions,
+        options: EngineOptions,
         frame_names: Sequence[str],
         as_input: Collection[int] = (),
         tick: Callable[[int], None] | None = None,
     ) -> None:
         self._runners = {runner.name: runner for runner in runners}
-        self._source, self._decode, self._names = source, decode, frame_names
+        self._source, self._options, self._names = source, options, frame_names
         self._as_input = frozenset(as_input)
         self._tick = tick or (lambda done: None)  # noqa: ARG005 (without progress)
-        self._decoder = Decoder(runners, source, decode, frame_names, self._as_input)
+        self._decoder = Decoder(runners, source, options, frame_names, self._as_input)
         self._device = ThreadPoolExecutor(_DEVICE_LANES, thread_name_prefix="device")
         self._readers = ThreadPoolExecutor(1, thread_name_prefix="read")
         self._reading, self._closed = threading.Lock(), False
@@ -284,7 +290,7 @@ class ShardWorker:
 
     def _start_device_batches(self, task: Work) -> "Future[list[_Decoding]] | None":
         model = task.runner.model
-        if not self._decode.on_device or not isinstance(model, EncodedClassifier):
+        if not self._options.on_device or not isinstance(model, EncodedClassifier):
             return None
         batches, task.batches = [batch.tolist() for batch in task.batches], []
         return self._readers.submit(self._feed_device, task, batches)

@@ -13,11 +13,11 @@ from strobe.core.errors import StrobeError, expect, printable
 from strobe.core.labels import LabelSpace
 from strobe.core.ports import FrameSource, Image, Preparation, RemoteModel
 from strobe.core.records import ModelSpec
-from strobe.engine.engine import EngineOptions, RemoteWorkers
+from strobe.engine.engine import RemoteWorkers
 from strobe.engine.forward import Runner, Shard, ShardResult
 from strobe.engine.loading import inputs_of, load_runner, source_for
 from strobe.engine.views import Crops
-from strobe.engine.worker import ShardWorker
+from strobe.engine.worker import EngineOptions, ShardWorker
 from strobe.models.cores import sharing_cores
 from strobe.models.options import LoadOptions
 from strobe.models.registry import sendable
@@ -143,7 +143,7 @@ class SpecWorker:
         worker = ShardWorker(
             runners,
             source_for(frame_source(dataset), recipe.engine, recipe.crops),
-            decode=recipe.engine.decode,
+            options=recipe.engine,
             frame_names=dataset.frames.key.tolist(),
             as_input=inputs_of(dataset, recipe.crops),
             tick=self._tick,

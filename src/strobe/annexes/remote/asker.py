@@ -22,7 +22,7 @@ from strobe.core.ports import FrameSource, Progress, RemoteModel
 from strobe.core.remote import Reply, RequestFailed, RequestLimits, Usage
 from strobe.engine.engine import ModelOutcome
 from strobe.engine.forward import Runner, Work
-from strobe.engine.worker import DecodeOptions, Decoder, PreparationFailed
+from strobe.engine.worker import Decoder, EngineOptions, PreparationFailed
 from strobe.store.shards import ModelShards
 
 _NOTES_S = (15.0, 300.0)
@@ -41,7 +41,7 @@ class Asking:
     frame_names: Sequence[str]
     sources: Sequence[str]
     as_input: Collection[int] = ()
-    decode: DecodeOptions = field(default_factory=DecodeOptions)
+    engine: EngineOptions = field(default_factory=EngineOptions)
     attempt: int = 0
 
 
@@ -138,7 +138,7 @@ class RemoteAsker:
 
     def _decoder(self) -> Decoder:
         asking = self._asking
-        return Decoder([self._runner], asking.source, asking.decode, asking.frame_names, frozenset(asking.as_input))
+        return Decoder([self._runner], asking.source, asking.engine, asking.frame_names, frozenset(asking.as_input))
 
     def _ask_all(self, frames: Iterator[tuple[int, list[Any]]]) -> None:
         """Pass the frames to the threads, and wait for the threads."""

@@ -14,7 +14,7 @@ from strobe.annexes.remote.pacing import Budget
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.ports import FrameSource, Progress, SendableSource
-from strobe.engine.engine import EngineOptions, ModelOutcome
+from strobe.engine.engine import ModelOutcome
 from strobe.engine.forward import Runner
 from strobe.engine.loading import inputs_of, source_for
 from strobe.engine.prediction import Requests
@@ -22,7 +22,7 @@ from strobe.engine.repeating import ask_again
 from strobe.engine.running import Running
 from strobe.engine.stopping import EarlyStopping
 from strobe.engine.views import Crops
-from strobe.engine.worker import DecodeOptions
+from strobe.engine.worker import EngineOptions
 from strobe.models.cores import cores
 from strobe.models.requested import RequestedModel
 from strobe.store.shards import ModelShards
@@ -36,7 +36,7 @@ def asking_of(dataset: Dataset, source: FrameSource, workers: int | None, crops:
         frame_names=dataset.frames.key.tolist(),
         sources=dataset.videos.video_id[dataset.frames.video].tolist(),
         as_input=inputs_of(dataset, crops),
-        decode=DecodeOptions(threads=workers or max(2, cores()), chunk=1 if in_order else 4, ahead=16),
+        engine=EngineOptions(threads=workers or max(2, cores()), chunk=1 if in_order else 4, ahead=16),
     )
 
 
