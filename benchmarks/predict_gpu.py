@@ -142,7 +142,8 @@ def end_to_end(model: TorchClassifier, dataset: Dataset, way: Way) -> tuple[floa
     rows = np.arange(len(keys))[: way.first]
     about: dict[str, Any] = {}
     options = EngineOptions(
-        shard_size=way.shard, in_flight=way.in_flight, threads=way.threads, processes=way.processes, chunk=way.chunk, on_device=way.on_device,
+        shard_size=way.shard, in_flight=way.in_flight,
+        threads=way.threads, processes=way.processes, chunk=way.chunk, on_device=way.on_device,
         ahead=max(8, 2 * way.processes, (2 if way.processes else 3) * model.spec.batch_size // way.chunk),
     )  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
