@@ -125,7 +125,7 @@ def command(
         sources,
         models,
         out,
-        prediction=replace(prediction, merge=request.merge, engine=engine),
+        prediction=replace(prediction, merge=request.merge, engine=engine),  # type: ignore[arg-type]  # click checked it
         request=request,
         progress=progress(quiet=quiet or as_json),
         with_report=not no_report,

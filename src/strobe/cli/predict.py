@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -31,7 +31,7 @@ def command(
     dataset: Path,
     models: tuple[str, ...],
     out: Path,
-    merge: str,
+    merge: Literal["max", "mean", "sum"],
     prediction: "Running",
     engine: "ExecutorOptions",
     as_json: bool,

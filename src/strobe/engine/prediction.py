@@ -348,7 +348,7 @@ class _Work:
         decode: str,
     ) -> Iterator[PredictOutcome]:
         dataset, run, progress = self._dataset, self._run, self._progress
-        options = replace(self._options, decode=decode)
+        options = replace(self._options, decode=decode)  # type: ignore[arg-type]  # a row of a list was checked
         loaded: dict[str, Classifier | Detector] = {}
         specs: dict[str, ModelSpec] = {}
         runners: list[Runner] = []

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strobe.core.answers import Answers, BoxAnswers, ClassAnswers, State
-from strobe.core.arrays import Floats
+from strobe.core.arrays import Floats, Ints
 from strobe.core.boxed import classes_of, picked
 from strobe.core.crops import LEAST_SIDE, cut_of, fitted
 from strobe.core.dataset import Dataset
@@ -246,7 +246,7 @@ def derived_store(
 def write_derived(
     store: ModelShards,
     source: Answers,
-    rows: NDArray[np.int64],
+    rows: Ints,
     *,
     answers_to: Callable[[NDArray[np.int64]], Answers] | None = None,
     retry_errors: bool = False,
@@ -256,7 +256,7 @@ def write_derived(
     Without `answers_to`, the answers of the source are stored.
     """
     kept, n_bad = store.stored(retry_errors=retry_errors)
-    missing = rows[~kept[rows] & (source.state[rows] != State.MISSING)]
+    missing = rows[~kept[rows] & (source.state[rows] != State.MISSING)].astype(np.int64)
     outcome = ModelOutcome(n_new=len(missing), n_kept=int(kept[rows].sum()), n_unreadable=n_bad)
     for start in range(0, len(missing), _AT_ONCE):
         part = missing[start : start + _AT_ONCE]
