@@ -15,8 +15,8 @@ GOLDEN = Path(__file__).parent / "golden"
     ("folder", "name", "verb"),
     [
         ("datasets/video", "dataset.json", "inspect"),
-        ("runs/video", "run.json", "report"),
-        ("runs/video", "results.json", "report"),
+        ("runs/video-py", "run.json", "report"),
+        ("runs/video-py", "results.json", "report"),
     ],
 )
 def test_a_format_of_the_future_is_refused_in_one_line(
