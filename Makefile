@@ -75,7 +75,7 @@ fuzz: $(VENV)/.dev
 simulate-faults: $(VENV)/.dev
 	$(BIN)/python -m fuzz.simulate $(if $(SEEDS),--seeds $(SEEDS)) $(SIMULATE)
 
-# Tests a seeded sample of 1,000; MUTANTS="--sample 150 --seed 1" takes another. A stopped run resumes. See docs/mutants.md.
+# Tests a seeded sample of 1,000; MUTANTS="--sample 150 --seed 1" takes another. A stopped run resumes. See docs/testing.md.
 mutants: $(VENV)/.dev
 	$(BIN)/python scripts/mutants.py $(MUTANTS)
 
@@ -83,7 +83,7 @@ mutants: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python scripts/bench.py $(if $(RECORD),--record)
 
-# MLServer and transformers serve each need an environment of their own: docs/annexes/remote.md, docs/annexes/remote-vlm.md.
+# MLServer and transformers serve each need an environment of their own: docs/annexes/remote.md.
 servers: server-mlserver server-transformers
 
 server-mlserver: $(VENV)/.dev
