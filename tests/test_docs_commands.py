@@ -464,9 +464,7 @@ SHOWN = [page for page in PAGES if any(not reason(line) for line in commands(pag
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "page", [page for page in SHOWN if page not in ("README.md", "docs/testing.md")]
-)
+@pytest.mark.parametrize("page", [page for page in SHOWN if page not in ("README.md", "docs/testing.md")])
 def test_what_a_page_shows_can_be_run(
     page: str, stock: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
