@@ -34,7 +34,6 @@ from strobe.report.view import Subject, kinds_of
 from strobe.report.wording import counted
 from strobe.store.opening import Opened
 from strobe.store.run_folder import Run, StoredModel, Subset
-from strobe.studies.detection.records import DetectionOptions
 from strobe.studies.forms.measures import FormPair
 from strobe.studies.forms.records import Forms, FormScore
 from strobe.studies.noise.score import asked_twice, noise_column, noise_score, repeated_answers
@@ -270,8 +269,8 @@ def _boxes_scored(
     dataset: Dataset, answers: BoxAnswers, name: str, model: StoredModel, options: ScoreOptions
 ) -> DetectionScore:
     """Return the score of a detector, with the classes that it cannot find."""
-    how = DetectionOptions(k=options.k, interval=options.interval, bootstrap=False)
-    found = score_boxes(dataset, answers, model=name, options=how)
+    how = ScoreOptions(k=options.k, interval=options.interval, bootstrap=False)
+    found = score_boxes(dataset, answers, model=name, how=how)
     return replace(found, ceiling=Ceilings(dataset).of_detector(model.facts))
 
 
