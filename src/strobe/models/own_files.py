@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
@@ -113,15 +113,24 @@ class OwnImports:
     def _is_own(self, head: str) -> bool:
         """Return whether the module of that name is in the file's folders.
 
-        Compiled modules are imported normally, because many can be initialised only once per process. A package is also
-        imported normally if its name only matches a folder without __init__.py.
+        Compiled modules are imported normally, because many can be initialised only once per process; so are packages
+        such as cv2, with a compiled module, in a folder that the file added to `sys.path`. A package is also imported
+        normally if its name only matches a folder without __init__.py.
         """
         self._learn()
         spec = PathFinder.find_spec(head, self._places)
         if spec is None or isinstance(spec.loader, SourceFileLoader):
-            return spec is not None
+            return spec is not None and not self._is_installed(spec)
         others = [place for place in sys.path if place not in self._places]
         return spec.origin is None and head not in sys.modules and PathFinder.find_spec(head, others) is None
+
+    def _is_installed(self, spec: ModuleSpec) -> bool:
+        folders = [Path(folder) for folder in spec.submodule_search_locations or ()]
+        return any(
+            folder.parent != Path(self._places[0]) and any(folder.glob(f"*{suffix}"))
+            for folder in folders
+            for suffix in EXTENSION_SUFFIXES
+        )
 
     def _lies_here(self, module: ModuleType) -> bool:
         file = getattr(module, "__file__", None)
