@@ -20,12 +20,9 @@ from strobe.core.errors import expect
 from strobe.core.estimate import Missing
 from strobe.metrics.columns import Column, Maximum, rate
 from strobe.metrics.flicker import timelines
-from strobe.metrics.lives import Footage, Jitter, LifeRules, Lives, follow, jitter
+from strobe.metrics.lives import USUAL_FPS, Footage, Jitter, LifeRules, Lives, follow, jitter
 
 NO_TIMES = "the times of the frames are unknown, so nothing is counted in seconds"
-
-USUAL_FPS = 30.0
-"""The frames per second with which gaps are judged if a video has neither times nor a frame rate."""
 
 
 @dataclass(frozen=True)
