@@ -3,7 +3,6 @@
 import hashlib
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any
 
@@ -87,17 +86,22 @@ def test_each_file_has_its_own_modules(imports: str, value: str, files: dict[str
     assert not new & {"net", "kit", "deepkit", "deeper", "model"}
 
 
-def test_a_package_with_a_compiled_module_keeps_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_installed_packages_keep_their_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The way of cv2: it imports itself again by name, from a folder that the file puts on `sys.path`."""
     package = tmp_path / "installed" / "fakecv"
     package.mkdir(parents=True)
-    (package / f"native{EXTENSION_SUFFIXES[0]}").write_bytes(b"")
+    (package.parent / "fakecv-1.0.dist-info").mkdir()
     (package / "__init__.py").write_text("import sys\nVALUE = 7 if sys.modules['fakecv'].__name__ == 'fakecv' else 0\n")
-    imports = f"import sys\nsys.path.append({str(package.parent)!r})\nimport fakecv"
+    (package / "late.py").write_text("VALUE = 1\n")
+    imports = f"import sys\nsys.path.append({str(package.parent)!r})\nimport fakecv\n"
+    imports += "def late():\n    from fakecv.late import VALUE\n    return VALUE + fakecv.VALUE"
     path = tmp_path / "model.py"
-    path.write_text(MODEL.format(imports=imports, value="fakecv.VALUE"))
-    assert _value(_load(path)) == 7
-    monkeypatch.delitem(sys.modules, "fakecv")
+    path.write_text(MODEL.format(imports=imports, value="late()"))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    assert _value(_load(path)) == 8
+    assert sys.path[-1] == str(package.parent)
+    for name in ("fakecv", "fakecv.late"):
+        monkeypatch.delitem(sys.modules, name)
 
 
 def test_an_import_inside_the_function_is_the_files_own_too(tmp_path: Path) -> None:

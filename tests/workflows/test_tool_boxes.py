@@ -1,4 +1,4 @@
-"""Boxes in the files of other tools are the same boxes, on a clip and in memory, and the message shows what does not match."""
+"""Boxes in files of other tools are the same boxes, on a clip and in memory; messages show what does not match."""
 
 import json
 import sys
@@ -97,6 +97,19 @@ def test_a_file_is_scored_on_a_clip_without_a_model(called: Callable[..., str], 
     names = {label for *_, label in outages}
     assert {(first, last) for first, last, _ in outages} == {(4, 6), (9, 9)}
     assert names == ({"class 0"} if name == "mot.txt" else {"person", "dog"})
+
+
+def test_detectors_with_other_classes_are_compared(called: Callable[..., str], tmp_path: Path) -> None:
+    for name, classes in (("old", ["dog"]), ("new", ["dog", "cat"])):
+        boxes = "[([[8, 8, 40, 40]], [0], [0.9]) for _ in images]"
+        (tmp_path / f"{name}.py").write_text(
+            "from strobe.models.detectors.py import detector\n\n"
+            f"def make():\n    return detector(lambda images: {boxes}, {classes}, name={name!r})\n"
+        )
+        words = ("eval", tmp_path / "clip.mkv", "-m", f"{name}=py:{tmp_path / name}.py:make", "-o", tmp_path / name)
+        called(*words, "--k", 2, "--no-report", "--workers", 1)
+    said = called("compare", tmp_path / "old", tmp_path / "new")
+    assert "new is the same as old on clip: outage_seconds 0.00 s/min → 0.00 s/min" in said
 
 
 def test_frames_outside_of_all_sets_are_left_out(called: Callable[..., str], tmp_path: Path) -> None:

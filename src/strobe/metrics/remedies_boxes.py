@@ -22,7 +22,7 @@ def remedied_boxes(
 ) -> BoxAnswers:
     """Return the boxes with a remedy; `frames`, `timeline` and `seconds` (N,) are ordered by time.
 
-    An object without a box for longer than the remedy bridges, and than a short gap, begins anew.
+    After a gap that is neither short nor filled by the remedy, a box counts as that of a new object.
 
     - `hold`: a box that is lost stays where it last was, for at most these seconds. A new class is believed once the
       object had it for these seconds.
@@ -79,7 +79,7 @@ def remedied_boxes(
 
 
 def _unbroken(life: Ints, clock: Floats, step: Ints, span: float) -> Ints:
-    """Return the number of each box's stretch of an object's life, (B,), without a gap longer than `span`; −1 for none."""
+    """Return the stretch of an object's life of each box, (B,), without gaps longer than `span`; −1 for none."""
     rows = np.flatnonzero(life >= 0)
     rows = rows[np.lexsort((step[rows], life[rows]))]
     begins = (np.diff(life[rows], prepend=-1) != 0) | (np.diff(clock[step[rows]], prepend=0.0) > span)

@@ -224,7 +224,9 @@ def test_a_run_that_begins_after_the_viewer_appears(world, tmp_path, view_server
     assert {"toys (one·data)", "toys (two·data)"} <= names, "datasets of one name have their folder"
 
 
-@pytest.mark.parametrize("words", [["view", "nowhere"], ["view", "empty", "--list"], ["view", "empty", "--host", "0.0.0.0"]])
+@pytest.mark.parametrize(
+    "words", [["view", "nowhere"], ["view", "empty", "--list"], ["view", "empty", "--host", "0.0.0.0"]]
+)
 def test_bad_places_are_one_line(command, tmp_path, monkeypatch, words):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").mkdir()

@@ -179,7 +179,7 @@ def _n_frames(path: Path) -> int:
 
 
 def _dataset_names(datasets: Mapping[str, Path]) -> dict[str, str]:
-    """Return the name of each dataset. Equal names also have their folder, because every run of a clip makes its own."""
+    """Return the name of each dataset. Equal names also have their folder: every run of a clip makes one."""
     names = {key: _dataset_name(path) for key, path in datasets.items()}
     folders = short_names([str(path.resolve()) for path in datasets.values()])
     many = Counter(names.values())
