@@ -40,19 +40,19 @@ def page_version(files: Mapping[str, bytes]) -> str:
     return hashlib.sha256(b"".join(sorted(files.values()))).hexdigest()[:12]
 
 
-def make_web_app(
+def set_up(
+    app: FastAPI,
     files: Mapping[str, bytes],
     pages: Mapping[str, str],
     *,
     failed: tuple[int, str],
     statuses: Mapping[type[StrobeError], int],
-) -> FastAPI:
-    """Return an application with these files and pages (path → file), which answers every error as JSON.
+) -> None:
+    """Add these files and pages (path → file) to an application, and answer every error as JSON.
 
     `statuses` are those of errors whose text is sent. Any other error of strobe may name files of this machine: it is
     logged, and the status and text of `failed` are sent.
     """
-    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     known = {InvalidValue: 422, UnknownName: 422, **statuses}
 
     async def refused(_request: Request, error: Exception) -> JSONResponse:
@@ -82,7 +82,6 @@ def make_web_app(
     for path, page in pages.items():
         app.add_api_route(path, partial(file, page), methods=["GET"])
     app.add_api_route("/static/{name}", file, methods=["GET"])
-    return app
 
 
 def image_response(content: bytes, media_type: str) -> Response:

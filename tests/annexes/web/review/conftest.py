@@ -124,14 +124,6 @@ def state_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "state"
 
 
-@pytest.fixture(autouse=True)
-def no_rest_before_round_two(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Round two begins at once, also with a clock that stands still."""
-    from strobe.annexes.web.review import queue
-
-    monkeypatch.setattr(queue, "REST_S", -1.0)
-
-
 @pytest.fixture
 def small(tmp_path: Path) -> Dataset:
     """Three sets of four pairs, on disk with real images."""

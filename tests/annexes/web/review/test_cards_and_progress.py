@@ -150,19 +150,6 @@ def test_round_two_is_open_until_i_voted(store):
     assert open_for(store, "bo") == 0
 
 
-def test_nobody_sees_own_doubtful_pairs_again_in_the_same_sitting(store, clock, monkeypatch):
-    monkeypatch.setattr(queue, "REST_S", 3600.0)
-    finish(store, "ann", lambda claimed: {"decision": "unsure"} if claimed.stage == "pair" else {})
-    counts = queue.progress(store, "ann")
-    assert (counts.open_for_me, counts.resting) == (12, 12)
-    assert queue.claim(store, "ann", tab="t", want=12) == []
-    assert len(queue.claim(store, "bo", tab="u", want=12)) == 12, "others see these pairs for the first time"
-    assert len(queue.claim_joint(store, ["ann"], want=12)) == 12, "a group may decide at once"
-    clock.now += 3601
-    assert [claimed.stage for claimed in queue.claim(store, "ann", tab="t", want=12)] == ["verify"] * 12
-    assert queue.progress(store, "ann").resting == 0
-
-
 def test_pairs_that_wait_for_their_anchors_labels_are_open(database_url, small, clock):
     store = Store(database_url, clock=clock)
     store.prepare(small, ReviewOptions(controls=0, labels=True))

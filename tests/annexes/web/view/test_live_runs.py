@@ -213,17 +213,6 @@ def test_folders_are_searched_but_links_are_not_followed(world, tmp_path):
     assert not found.datasets
 
 
-def test_a_run_that_begins_after_the_viewer_appears(world, tmp_path, view_server):
-    (tmp_path / "later").mkdir()
-    client = view_server(tmp_path / "later").client("Ann")
-    assert client.get("/api/runs").json()["runs"] == []
-    for name in ("one", "two"):
-        shutil.copytree(world, tmp_path / "later" / name)
-    wait_for(client, lambda _: len(runs_of(client)) == 2, "two runs")
-    names = {dataset["name"] for dataset in client.get("/api/runs").json()["datasets"]}
-    assert {"toys (one·data)", "toys (two·data)"} <= names, "datasets of one name have their folder"
-
-
 @pytest.mark.parametrize(
     "words", [["view", "nowhere"], ["view", "empty", "--list"], ["view", "empty", "--host", "0.0.0.0"]]
 )

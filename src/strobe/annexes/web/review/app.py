@@ -10,7 +10,7 @@ from fastapi import FastAPI, Query, Request
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
-from strobe.annexes.web.app import LOG, client_address, image_response, make_web_app
+from strobe.annexes.web.app import LOG, client_address, image_response, set_up
 from strobe.annexes.web.guard import Guard
 from strobe.annexes.web.review import leases, queue
 from strobe.annexes.web.review.log import Conflict
@@ -45,9 +45,10 @@ _PAGES = {"/": "index.html", "/admin": "admin.html"}
 def make_app(dataset: Dataset, store: Store, source: FrameSource, access: Access) -> Guard:
     """Return the server as an ASGI application. The store must be prepared for the dataset."""
     server = Service(dataset, store, source, access)
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     # A failure is one of the database or the disk, not of the request. The page keeps the decision and tries again.
     failed = 503, "the server could not do this now; the page keeps your decision and sends it again"
-    app = make_web_app(server.files, _PAGES, failed=failed, statuses={Conflict: 409})
+    set_up(app, server.files, _PAGES, failed=failed, statuses={Conflict: 409})
     _add_media(app, server)
     _add_session(app, server)
     _add_review(app, server)

@@ -10,7 +10,7 @@ from fastapi import Body, FastAPI, Query, Request
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
-from strobe.annexes.web.app import SessionCookie, client_address, image_response, make_web_app, page_files, page_version
+from strobe.annexes.web.app import SessionCookie, client_address, image_response, page_files, page_version, set_up
 from strobe.annexes.web.attempts import Attempts
 from strobe.annexes.web.guard import Guard, ServerAddress
 from strobe.annexes.web.view.access import COOKIE_S, ViewKeys, ViewPerson
@@ -83,8 +83,9 @@ class _Viewer:
 def make_view_app(library: Library, keys: ViewKeys, work: ViewWork, address: ServerAddress) -> Guard:
     """Return the server as an ASGI application."""
     viewer = _Viewer(library, keys, work, address)
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     failed = 422, "this could not be done; the terminal that runs strobe view shows why"
-    app = make_web_app(viewer.files, {"/": "index.html"}, failed=failed, statuses={})
+    set_up(app, viewer.files, {"/": "index.html"}, failed=failed, statuses={})
     _add_media(app, viewer)
     _add_session(app, viewer)
     _add_runs(app, viewer)
