@@ -107,10 +107,12 @@ def progress(store: Store, annotator: str, *, since: str = "") -> ReviewProgress
         own = tally.own_counts(connection, question.name, annotator)
         today = int(execute(connection, _TODAY, values).value()) if since else 0
         at_hand = question.open_for(connection, store.settings, annotator, whole=whole, own=own)
-        resting = int(execute(connection, _RESTING, {**values, "rested": _rested(store)}).value())
+        verify, verify_mine = (sum(count["open2"] for count in counts) for counts in (whole.values(), own.values()))
+        resting = 0
+        if verify > verify_mine:
+            resting = int(execute(connection, _RESTING, {**values, "rested": _rested(store)}).value())
     real, anchors = whole[question.real], whole["anchor"]
     waiting = real["waiting"] if labels else 0
-    verify, verify_mine = (sum(count["open2"] for count in counts) for counts in (whole.values(), own.values()))
     return ReviewProgress(
         tasks=real["tasks"],
         tasks_open=real["open1"] + waiting,
