@@ -146,11 +146,9 @@ class Entrant(ModelColumns):
 
 def entrant_of(clips: Clips, model: StoredModel, *, name: str) -> Entrant | None:
     """Return a stored model as an entrant, with the figures of its repeats; None if nothing can be measured."""
+    clips, model = _own_clips(clips, model) or (clips, model)
     if model.task is not Task.CLASSIFICATION:
         return _detector(clips, model, name=name)
-    own = _own_clips(clips, model)
-    if own is not None:
-        clips, model = own
     answers = model.load()
     if not isinstance(answers, ClassAnswers):
         return None
