@@ -5,6 +5,7 @@ import re
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -84,11 +85,7 @@ def asker_of(
     assert isinstance(model, RemoteModel)
     runner = Runner(name="colours", model=model, projection=Projection.identity(space))
     store = store_of(run, dataset, task=Task(task))
-    asking = asking_of(dataset, MediaSource(dataset), 2, None)
-    asking = type(asking)(
-        source=asking.source, frame_names=asking.frame_names, sources=asking.sources, decode=asking.decode,
-        attempt=attempt,
-    )  # fmt: skip
+    asking = replace(asking_of(dataset, MediaSource(dataset), 2, None), attempt=attempt)
     clock = Clock() if time is None else time.clock
     made = RemoteAsker(runner, store, asking, budget=budget, clock=clock, rng=np.random.default_rng(1))
     return made, store

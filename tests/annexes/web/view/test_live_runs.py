@@ -213,7 +213,9 @@ def test_folders_are_searched_but_links_are_not_followed(world, tmp_path):
     assert not found.datasets
 
 
-@pytest.mark.parametrize("words", [["view", "nowhere"], ["view", "empty"], ["view", "empty", "--host", "0.0.0.0"]])
+@pytest.mark.parametrize(
+    "words", [["view", "nowhere"], ["view", "empty", "--list"], ["view", "empty", "--host", "0.0.0.0"]]
+)
 def test_bad_places_are_one_line(command, tmp_path, monkeypatch, words):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").mkdir()
