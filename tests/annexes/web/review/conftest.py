@@ -124,10 +124,18 @@ def state_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "state"
 
 
-@pytest.fixture
-def small(tmp_path: Path) -> Dataset:
+@pytest.fixture(scope="session")
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three sets of four pairs, on disk with real images."""
-    return make_dataset(tmp_path / "small")
+    root = tmp_path_factory.mktemp("made") / "small"
+    make_dataset(root)
+    return root
+
+
+@pytest.fixture
+def small(made_once: Path, tmp_path: Path) -> Dataset:
+    """A copy of that folder, for one test."""
+    return folders.read(shutil.copytree(made_once, tmp_path / "small"))
 
 
 @pytest.fixture(scope="session")

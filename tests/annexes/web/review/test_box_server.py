@@ -1,16 +1,9 @@
 """Where is it? on the server: who gets which image, what is refused, what disagrees, what comes out."""
 
 import json
-import shutil
 from dataclasses import replace
 
 import pytest
-
-from strobe.annexes.web.review import workflow as review
-from strobe.annexes.web.review.conduct import ReviewOptions
-from strobe.annexes.web.review.store import Store
-from strobe.core.people import NameAnswer
-from strobe.store import dataset_folder as folders
 
 BOX, NEAR, FAR = [40, 30, 140, 130], [42, 30, 142, 130], [150, 100, 300, 190]
 
@@ -112,19 +105,6 @@ def test_the_same_answer_twice_is_one_and_another_under_its_name_is_refused(smal
     assert [one["decision"]["xyxy"] for one in past] == [NEAR], "one image, one step back"
 
 
-def test_two_people_of_one_name_are_one(small, run_server, say, claim):
-    server = run_server(small, ask="box", votes=2)
-    say(server.client("Ann"))
-    other = server.client("ANN")
-    assert len(claim(other)["tasks"]) == 2, "what Ann boxed is not asked of her again"
-    guarded = run_server(small, ask="box", token="a shared secret")
-    body = {"token": "a shared secret", "name": "Ann"}
-    assert guarded.client().post("/api/login", json=body).status_code == 200
-    refused = guarded.client().post("/api/login", json={**body, "name": "ann "})
-    assert refused.status_code == 403
-    assert "taken" in refused.json()["error"]
-
-
 def test_a_suggestion_taken_as_it_is_is_known_without_being_told(small, run_server, say, claim):
     frame = small.frame_ids()[int(small.sets.anchor_frame[0])]
     server = run_server(small, ask="box", suggestions={frame: tuple(FAR)})
@@ -177,46 +157,3 @@ def test_the_counters_made_anew_say_the_same(small, run_server, say, claim, data
     server.store.prepare(small, server.store.settings)
     after = [claim(client) for client in (ann, bo)]
     assert json.dumps([one["tasks"] for one in before]) == json.dumps([one["tasks"] for one in after])
-
-
-def test_three_answers_on_one_frame_are_three_things(small, run_server, say, claim, decision, tmp_path):
-    """A pair vote, a name and a box in one store, exported into the folder, taken in again by another store."""
-    url = f"sqlite:///{small.root / 'review.sqlite'}"
-    pairs = run_server(small, url=url, labels=True)
-    ann = pairs.client("Ann")
-    card = claim(ann)["tasks"][0]
-    assert card["stage"] == "anchor"
-    body = decision(card, 1, label_right=None, labels=[card["labels"][0]["id"]])
-    assert ann.post("/api/decisions", json=body).status_code == 200
-    (vote,) = pairs.store.all()
-    pairs.stop()
-    names = Store(url, ask="name")
-    names.prepare(small, ReviewOptions(controls=0, practice=0))
-    name = NameAnswer(
-        answer_id="named-0001", annotator="Ann", at="2026-01-01T00:00:00.000000Z", frame_id=vote.frame_id, said="none"
-    )
-    assert names.append(name)
-    names.close()
-    boxes = run_server(small, url=url, ask="box")
-    ann = boxes.client("Ann")
-    for one in claim(ann)["tasks"]:
-        say(ann, task=one)
-    assert ann.post("/api/decisions", json={**body, "verdict_id": "another-00001"}).status_code == 422
-    drawn = [word for word in boxes.store.all() if word.frame_id == vote.frame_id]
-    assert len(drawn) == 1
-    boxes.stop()
-    for ask in ("pairs", "name", "box"):
-        review.export(small.root, ask=ask)
-    shutil.copytree(small.root, tmp_path / "moved", ignore=shutil.ignore_patterns("review.sqlite*"))
-    moved = folders.read(tmp_path / "moved")
-    assert (moved.verdicts, moved.names) == ((vote,), (name,))
-    again = {}
-    for ask in ("pairs", "name", "box"):
-        store = Store(f"sqlite:///{tmp_path / 'moved/review.sqlite'}", ask=ask)
-        store.prepare(moved, ReviewOptions(controls=0))
-        again[ask] = [word for word in store.all() if word.frame_id == vote.frame_id]
-        store.close()
-    assert again == {"pairs": [vote], "name": [name], "box": drawn}
-    assert review.status(tmp_path / "moved")["votes"] == 1
-    assert review.status(tmp_path / "moved", ask="name")["answers"] == 1
-    assert review.status(tmp_path / "moved", ask="box")["answers"] == 3

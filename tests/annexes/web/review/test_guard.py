@@ -4,11 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strobe.core.errors import StrobeError
-
 pytest.importorskip("starlette")
 
 from strobe.annexes.web.guard import RateLimit, ServerAddress, is_loopback
+from strobe.core.errors import StrobeError
 
 
 def test_loopback_answers_to_its_own_names_only():
@@ -18,20 +17,36 @@ def test_loopback_answers_to_its_own_names_only():
     assert ServerAddress.of("::1", 80).hosts >= {"[::1]:80", "[::1]", "localhost"}
 
 
-def test_a_public_address_answers_to_nothing_else():
-    address = ServerAddress.of("0.0.0.0", 8321, "https://Review.example.org")
-    assert address.url == "https://review.example.org"
-    assert address.hosts == {"review.example.org"}
-    assert address.origins == {"https://review.example.org"}
-    assert ServerAddress.of("192.0.2.7", 80).hosts == {"192.0.2.7:80", "192.0.2.7"}
+@pytest.mark.parametrize(
+    ("given", "origins", "hosts"),
+    [
+        ("http://lab-3:80", {"http://lab-3:80", "http://lab-3"}, {"lab-3:80", "lab-3"}),
+        ("https://Lab-3:443/", {"https://lab-3:443", "https://lab-3"}, {"lab-3:443", "lab-3"}),
+        ("http://lab-3:443", {"http://lab-3:443"}, {"lab-3:443"}),
+        ("http://[2001:DB8::1]:80", {"http://[2001:db8::1]:80", "http://[2001:db8::1]"},
+         {"[2001:db8::1]:80", "[2001:db8::1]"}),
+        ("https://Review.example.org", {"https://review.example.org"}, {"review.example.org"}),
+    ],
+)  # fmt: skip
+def test_the_default_port_may_be_left_out_of_host_and_origin(given, origins, hosts):
+    address = ServerAddress.of("0.0.0.0", 8321, given)
+    assert address.origins == origins
+    assert address.hosts == hosts
 
 
 @pytest.mark.parametrize(
-    "bad", ["review.example.org", "https://", "https://x/path", "https://x?y", "javascript:alert(1)"]
-)
-def test_public_addresses_that_are_refused(bad):
-    with pytest.raises(StrobeError, match="--public-url: expected"):
+    "bad",
+    [
+        "review.example.org", "https://", "https://x/path", "https://x?y", "javascript:alert(1)", "ftp://x",
+        "http://user:pw@h:99999", "http://user:pw@lab-3", "http://user@lab-3", "http://h:0", "http://h:port",
+        "http://h#x", "http://[::1", "http://:8321", "http://a b", "http://bücher.example", "http://h\\evil",
+    ],
+)  # fmt: skip
+def test_public_addresses_nobody_could_type_are_refused_in_one_line(bad):
+    with pytest.raises(StrobeError, match="--public-url: expected") as caught:
         ServerAddress.of("0.0.0.0", 1, bad)
+    assert "\n" not in str(caught.value)
+    assert "pw" not in str(caught.value), "a password is not repeated"
 
 
 def test_what_loopback_is():

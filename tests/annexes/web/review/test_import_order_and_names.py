@@ -10,7 +10,6 @@ from strobe.annexes.web.review import queue
 from strobe.annexes.web.review import workflow as review
 from strobe.annexes.web.review.conduct import ReviewOptions
 from strobe.annexes.web.review.store import Store
-from strobe.cli.main import main
 from strobe.core.derivation import derive, latest_votes
 from strobe.core.errors import StrobeError
 from strobe.store import dataset_folder as folders
@@ -42,23 +41,6 @@ def test_the_last_line_without_a_time_wins(small, tmp_path, said):
     assert last_word(small) == {said[-1]}
     review.export(small.root)
     assert derive(folders.read(small.root)).kept[1] == (said[-1] == "similar")
-
-
-def test_a_line_that_comes_back_to_an_earlier_word_wins(small, tmp_path):
-    said = ["similar", "dissimilar", "similar", "similar"]
-    file = write(tmp_path / "votes.csv", *(f"set0,vid0:1,{one},Ann" for one in said))
-    assert review.import_votes(small.root, file, annotator="x") == {"read": 3, "added": 3, "elsewhere": 0}
-    assert last_word(small) == {"similar"}
-    assert review.import_votes(small.root, file, annotator="x")["added"] == 0
-
-
-def test_the_last_of_equal_times_wins(small, tmp_path):
-    for number, said in enumerate(permutations(["similar", "dissimilar", "unsure"])):
-        lines = [f"set0,vid0:1,{one},P{number},2020-01-01T00:00:00Z" for one in said]
-        file = write(tmp_path / "votes.csv", *lines, header="set,frame,decision,annotator,at")
-        review.import_votes(small.root, file, annotator="x")
-        assert review.import_votes(small.root, file, annotator="x")["added"] == 0
-        assert latest_votes(votes_in(small))["set0", "vid0:1"][f"P{number}"].decision == said[-1]
 
 
 def test_a_file_imported_later_corrects_an_earlier_one(small, tmp_path):
@@ -99,42 +81,6 @@ def test_the_last_entry_of_a_repeated_key_wins_in_json(small, tmp_path, order):
 
 
 # -- what the page would refuse ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("column", "line", "says"),
-    [
-        ("at", "set0,vid0:1,similar,0001-01-01T00:00:00+14:00", "at: expected a time like"),
-        ("at", "set0,vid0:1,similar,0500-01-01", "is before 1970; leave it empty"),
-        ("seconds", "set0,vid0:1,similar,nan", "seconds: expected a number from 0 to 86400, or nothing, got 'nan'"),
-        ("seconds", "set0,vid0:1,similar,-5", "seconds: expected a number from 0 to 86400"),
-        ("seconds", "set0,vid0:1,similar,inf", "seconds: expected a number from 0 to 86400"),
-        ("seconds", "set0,vid0:1,similar,soon", "seconds: expected a number from 0 to 86400"),
-        ("reason", "set0,vid0:1,similar,blur", "reason: only a dissimilar pair has a reason"),
-        ("stage", "set0,vid0:1,similar,anchor", "stage: vid0:1 is not the anchor of set0; leave the stage empty"),
-        ("stage", "set0,vid0:1,similar,someday", "pair, verify, joint or anchor"),
-        ("note", "set0,vid0:1,similar,\x07", "note: expected"),
-        ("annotator", "set0,vid0:1,similar,<b>", "name: expected"),
-    ],
-)
-def test_csv_is_checked_as_the_page_is(small, tmp_path, capsys, column, line, says):
-    good = "set0,vid0:3,similar,"
-    file = write(tmp_path / "votes.csv", good, line, header=f"set,frame,decision,{column}")
-    with pytest.raises(SystemExit) as ended:
-        main(["review", "import", str(small.root), str(file)])
-    assert ended.value.code == 2
-    error = capsys.readouterr().err
-    assert "votes.csv: line 3: " in error
-    assert says in error
-    assert error.count("\n") == 1
-    assert not (small.root / "review.sqlite").exists(), "nothing was imported"
-
-
-def test_what_the_page_takes_is_taken(small, tmp_path):
-    header = "set,frame,decision,reason,seconds,stage,at"
-    lines = ["set0,vid0:1,dissimilar,blur,0,pair,", "set0,vid0:2,similar,,86400,anchor,1999-12-31T23:00:00-02:00"]
-    file = write(tmp_path / "votes.csv", *lines, header=header)
-    assert review.import_votes(small.root, file, annotator="x")["added"] == 2
 
 
 # -- one person, one name ---------------------------------------------------------------------------------------------

@@ -33,12 +33,6 @@ def test_on_this_machine_another_spelling_is_the_same_person(small, run_server, 
     assert [one.name for one in People(server.store).all()] == ["Ann Lee"]
 
 
-def test_composed_and_decomposed_letters_are_the_same_person(small, run_server):
-    server = run_server(small)
-    server.client("Zoe\u0308")
-    assert server.client().post("/api/login", json={"name": "ZOË"}).json()["name"] == "Zoë"
-
-
 def test_someone_known_only_by_votes_made_elsewhere_is_the_same_person(small, run_server, tmp_path):
     file = tmp_path / "votes.csv"
     file.write_text("set,frame,decision,annotator\nset0,vid0:1,similar,Ann\n")
@@ -104,26 +98,6 @@ def test_serve_prints_no_link_for_another_role(small, monkeypatch, first, second
         review.serve(small.root, both, ReviewOptions(), on_ready=shown.append)
 
 
-# -- addresses --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("given", "origins", "hosts"),
-    [
-        ("http://lab-3:80", {"http://lab-3:80", "http://lab-3"}, {"lab-3:80", "lab-3"}),
-        ("https://Lab-3:443/", {"https://lab-3:443", "https://lab-3"}, {"lab-3:443", "lab-3"}),
-        ("http://lab-3:443", {"http://lab-3:443"}, {"lab-3:443"}),
-        ("http://[2001:DB8::1]:80", {"http://[2001:db8::1]:80", "http://[2001:db8::1]"},
-         {"[2001:db8::1]:80", "[2001:db8::1]"}),
-        ("https://lab_3.example", {"https://lab_3.example"}, {"lab_3.example"}),
-    ],
-)  # fmt: skip
-def test_the_default_port_may_be_left_out_of_host_and_origin(given, origins, hosts):
-    address = ServerAddress.of("0.0.0.0", 8321, given)
-    assert address.origins == origins
-    assert address.hosts == hosts
-
-
 def test_a_post_from_a_browser_that_leaves_the_default_port_out(small, tmp_path):
     from starlette.testclient import TestClient
 
@@ -142,27 +116,6 @@ def test_a_post_from_a_browser_that_leaves_the_default_port_out(small, tmp_path)
         assert answer.status_code == 200, answer.text
         client.close()
     store.close()
-
-
-@pytest.mark.parametrize(
-    "bad",
-    [
-        "http://user:pw@h:99999", "http://user:pw@lab-3", "http://user@lab-3", "http://h:99999", "http://h:0",
-        "http://h:port", "http://h/path", "http://h?q", "http://h#x", "http://[::1", "http://:8321", "http://a b",
-        "http://bücher.example", "http://h\\evil",
-    ],
-)  # fmt: skip
-def test_public_addresses_nobody_could_type_are_refused_in_one_line(bad):
-    with pytest.raises(StrobeError, match="--public-url: expected") as caught:
-        ServerAddress.of("0.0.0.0", 1, bad)
-    assert "\n" not in str(caught.value)
-    assert "pw" not in str(caught.value), "a password is not repeated"
-
-
-def test_the_printed_address_is_the_one_that_is_listened_on(small, monkeypatch):
-    assert ServerAddress.of("::1", 8321).url == "http://[::1]:8321"
-    assert ServerAddress.of("localhost", 8321).url == "http://localhost:8321"
-    assert {"http://[::1]:8321", "http://localhost:8321"} <= ServerAddress.of("::1", 8321).origins
 
 
 def test_history_before_a_number_no_database_counts_to(small, run_server):

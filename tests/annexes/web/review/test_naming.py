@@ -13,7 +13,6 @@ from strobe.annexes.web.review.questions import QUESTIONS
 from strobe.annexes.web.review.store import Store
 from strobe.core.builder import DatasetBuilder
 from strobe.core.dataset import DatasetInfo
-from strobe.core.errors import InvalidFile, StrobeError
 from strobe.core.labels import LabelSpace
 from strobe.core.people import BoxAnswer, NameAnswer
 from strobe.core.records import Verdict
@@ -138,13 +137,6 @@ def test_the_latest_word_counts_and_undo_shows_it(naming):
     assert naming.task(claimed.task.task_id).condition == claimed.task.condition
 
 
-def test_a_stored_answer_is_what_a_rebuild_says(naming, ladder):
-    finish(naming, "ann")
-    before = [queue.progress(naming, who) for who in ("ann", "bo")]
-    naming.prepare(ladder, naming.settings)
-    assert [queue.progress(naming, who) for who in ("ann", "bo")] == before
-
-
 # -- over HTTP --------------------------------------------------------------------------------------------------------
 
 
@@ -205,14 +197,6 @@ def test_a_card_tells_nothing_but_the_picture_and_a_practice_card_what_is_right(
     session = ann.get("/api/session").json()
     assert session["ask"] == "name"
     assert session["classes"][0] == {"id": "n01", "name": "cat", "also": []}
-
-
-def test_two_people_with_one_name_are_one(small, run_server, claim):
-    server = run_server(small, ask="name", practice=0)
-    ann, again = server.client("Ann"), server.client("ann")
-    seen = [card["task"] for client in (ann, again) for card in claim(client, tab=f"tab-{id(client)}")["tasks"]]
-    assert len(seen) == len({*seen[:3]}) + len(seen[3:])
-    assert len(server.store.names()) == 1
 
 
 # -- three questions in one store -------------------------------------------------------------------------------------
@@ -281,41 +265,3 @@ def test_names_go_out_as_csv_and_come_in_again(small, tmp_path):
     assert review.import_votes(small.root, written, annotator="x", ask="name")["added"] == 2
     review.export(small.root, ask="name")
     assert folders.read(small.root).names == names
-
-
-@pytest.mark.parametrize(
-    ("line", "problem"),
-    [
-        ("vid0:0,fish,,", "unknown class of pets 'fish'"),
-        ("vid0:0,,,", "said: expected class, none, unsure, late"),
-        ("vid0:0,cat,,none", "NameAnswer.label: expected empty if the answer is none"),
-        ("vid0:0,cat,ann,", "if it is the same person, or choose another"),
-    ],
-)
-def test_a_line_that_cannot_be_is_named_and_nothing_is_taken(small, tmp_path, line, problem):
-    file = tmp_path / "given.csv"
-    file.write_text(f"frame,label,annotator,said\nvid0:1,dog,Ann,\n{line}\n")
-    with pytest.raises(InvalidFile, match=problem) as raised:
-        review.import_votes(small.root, file, annotator="imported", ask="name")
-    assert "line 3" in str(raised.value)
-    assert not (small.root / "review.sqlite").exists()
-
-
-def test_of_one_picture_twice_the_last_line_counts(small, tmp_path):
-    file = tmp_path / "given.csv"
-    file.write_text("frame,label,annotator\nvid0:0,dog,Ann\nvid0:0,cat,Ann\n")
-    review.import_votes(small.root, file, annotator="imported", ask="name")
-    figures = review.export(small.root, ask="name")
-    assert (figures["answers"], figures["pictures"]["answered"]) == (2, 1)
-    assert figures["scores"][0]["accuracy"]["value"] == 1.0
-
-
-def test_settings_of_another_question_are_refused(small):
-    wrong = [("pairs", ReviewOptions(limit_s=3), "--limit"), ("name", ReviewOptions(labels=True), "--labels")]
-    for ask, settings, option in wrong:
-        with pytest.raises(StrobeError, match=f"{option} only works with --ask"):
-            review.serve(small.root, review.ServeOptions(port=0), settings, ask=ask, on_ready=lambda links: None)
-    with pytest.raises(StrobeError, match="no answers to --ask name"):
-        review.export(small.root, ask="name")
-    with pytest.raises(StrobeError, match="--out writes sets, which only votes on pairs or boxes change"):
-        review.export(small.root, ask="name", out=small.root / "out")

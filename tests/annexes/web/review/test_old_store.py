@@ -8,14 +8,10 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from strobe.annexes.web.review import leases, queue
-from strobe.annexes.web.review.conduct import ReviewOptions
-from strobe.annexes.web.review.database import Database
 from strobe.annexes.web.review.people import People
 from strobe.annexes.web.review.schema import MIGRATIONS, migrate
 from strobe.annexes.web.review.sessions import Sessions
 from strobe.annexes.web.review.store import Store
-from strobe.core.derivation import latest_votes
-from strobe.core.people import NameAnswer
 from strobe.core.records import Verdict
 
 STORES = {
@@ -45,34 +41,6 @@ def old_url(database_url, request):
     return database_url
 
 
-def test_every_vote_stays_and_the_review_goes_on(old_url, small, clock):
-    clock.now += 1_000_000
-    store = Store(old_url, clock=clock)
-    votes = list(store.all())
-    rows = OLD["tables"]["verdicts"]
-    assert [vote.verdict_id for vote in votes] == [row["verdict_id"] for row in rows]
-    for vote, row in zip(votes, rows, strict=True):
-        kept = {**asdict(vote), "labels": json.dumps(vote.labels), "bad_anchor": int(vote.bad_anchor)}
-        assert {**kept, "task_id": row["task_id"]} == {**row, "label_right": bool(row["label_right"])}
-    store.prepare(small, store.conduct().settings)
-    assert list(store.all()) == votes
-    for who, before in OLD["progress"].items():
-        now = {name.replace("tasks", "pairs"): count for name, count in asdict(queue.progress(store, who)).items()}
-        assert now == {**before, "today": 0}
-    assert len(store.history("Ann")) == len(latest_votes([vote for vote in votes if vote.annotator == "Ann"]))
-    (claimed, *_) = queue.claim(store, "Cy", tab="tab", want=1)
-    (saved,) = store.cast([
-        type(votes[0])(
-            verdict_id="new", annotator="Cy", at="", stage=claimed.stage, set_id=claimed.task.set_id,
-            frame_id=claimed.task.frame_id, decision="similar",
-        )
-    ])  # fmt: skip
-    assert saved.fresh
-    assert list(store.all()) == [*votes, saved.answer]
-    assert [(person.name, person.paused) for person in People(store).all()] == [("Ann", False), ("Bo", True)]
-    store.close()
-
-
 def test_its_sessions_and_keys_are_worthless(old_url):
     store = Store(old_url)
     for mode in ("open", "token", "invite"):
@@ -80,36 +48,6 @@ def test_its_sessions_and_keys_are_worthless(old_url):
         assert sessions.find(OLD["session"]) == (None, False)
         assert sessions.by_key(OLD["key"]) is None
     store.close()
-
-
-def test_the_old_tables_end_as_fresh_ones(old_url):
-    database = Database(old_url)
-    with database.read() as connection:
-        assert connection.execute(text("SELECT max(version) FROM schema_version")).scalar() == max(MIGRATIONS)
-        assert connection.execute(text("SELECT DISTINCT question FROM tasks")).scalars().all() == ["pairs"]
-        for table in ("names", "drawn"):
-            assert connection.execute(text(f"SELECT count(*) FROM {table}")).scalar() == 0
-    database.close()
-
-
-def test_another_question_leaves_its_votes_be(old_url, small, clock):
-    clock.now += 1_000_000
-    store = Store(old_url, clock=clock)
-    votes = list(store.all())
-    store.prepare(small, store.conduct().settings)
-    counts = queue.progress(store, "Ann")
-    names = Store(old_url, ask="name", clock=clock)
-    assert names.conduct() is None, "how pairs are asked says nothing of names"
-    names.prepare(small, ReviewOptions(practice=0))
-    (claimed, *_) = queue.claim(names, "Ann", tab="tab", want=1)
-    names.cast([
-        NameAnswer(answer_id=votes[0].verdict_id, annotator="Ann", at="", frame_id=claimed.task.frame_id, said="none")
-    ])  # fmt: skip
-    store.prepare(small, store.conduct().settings)
-    assert list(store.all()) == votes
-    assert queue.progress(store, "Ann") == counts
-    for one in (store, names):
-        one.close()
 
 
 @pytest.mark.parametrize("version", sorted(STORES))

@@ -106,42 +106,6 @@ def _votes(root):
         store.close()
 
 
-def test_server_killed_in_the_middle_of_a_burst(helpers, tmp_path, visit, started):
-    root = tmp_path / "burst"
-    helpers.make_dataset(root, n_sets=5, k=4)
-    server = helpers.Process(started, root)
-    visitors = [visit(server.url, name) for name in ("Ann", "Bo")]
-    acknowledged = []
-    for visitor in visitors:
-
-        def keep(answer):
-            if answer.url.endswith("/api/decisions") and answer.status == 200:
-                acknowledged.append(answer.json()["saved"])
-
-        visitor.page.on("response", keep)
-        visitor.shown()
-    for _ in range(6):
-        for visitor in visitors:
-            visitor.page.keyboard.press("s")
-    visitors[0].until(lambda: acknowledged)
-    server.kill()  # -9, while decisions are on their way
-    for visitor in visitors:
-        visitor.page.keyboard.press("s")
-    before = list(acknowledged)
-    server = helpers.Process(started, root, port=int(server.url.rsplit(":", 1)[1]))
-    try:
-        helpers.finish(*visitors)
-    finally:
-        server.kill()
-    votes = _votes(root)
-    ids = [v.verdict_id for v in votes]
-    assert before, "some were acknowledged before the kill"
-    assert set(before) <= set(acknowledged) <= set(ids), "every acknowledged decision is there"
-    assert len(ids) == len(set(ids)), "none twice"
-    assert len({(v.set_id, v.frame_id) for v in votes}) == 40
-    assert len(votes) == 40, "no pair was given to two people"
-
-
 PAIR_KEYS = [*"sss1u3zzyw"]
 SET_KEYS = ["ArrowRight", "ArrowLeft", "ArrowDown", "Enter", "Enter", *"s1u3zzyw"]
 

@@ -5,7 +5,6 @@ from collections import Counter
 import pytest
 
 from strobe.annexes.web.review import workflow as review
-from strobe.annexes.web.review.store import Store
 from strobe.store import dataset_folder as folders
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -171,87 +170,3 @@ def test_after_the_limit_the_picture_is_covered_and_an_answer_is_late(many, run_
     ann.saved()
     assert [(one.said, one.label) for one in server.store.all()] == [("late", "n01"), ("late", "")]
     assert all(one.seconds > 1 for one in server.store.all())
-
-
-def test_an_offline_minute_and_a_killed_server_lose_nothing(many, helpers, visit, started):
-    options = ("--ask", "name", "--practice", "0", "--votes", "3")
-    server = helpers.Process(started, many.root, *options)
-    visitors = [visit(server.url, who) for who in ("Ann", "Bo")]
-    ann, bo = visitors
-    made = []
-
-    def give(visitor, text):
-        made.append((visitor, visitor.card))
-        return name(visitor, text)
-
-    try:
-        for visitor in visitors:
-            visitor.shown()
-            give(visitor, "cat")
-            visitor.saved()
-            visitor.quiet()
-        ann.page.clock.install()
-        ann.context.set_offline(True)
-        for _ in range(3):
-            give(ann, "dog")
-        ann.await_page("#saved.offline")
-        ann.page.clock.run_for(60_000)
-        assert "3 stored in this browser" in ann.page.inner_text("#saved")
-        ann.context.set_offline(False)
-        ann.page.clock.run_for(10_000)
-        ann.saved()
-        server.kill()
-        give(bo, "bird")
-        bo.await_page("#saved.offline")
-    finally:
-        server.kill()
-    server = helpers.Process(started, many.root, *options, port=server.port)
-    try:
-        helpers.finish(*visitors, act=lambda visitor: give(visitor, "person"))
-    finally:
-        server.kill()
-    store = Store(f"sqlite:///{many.root / 'review.sqlite'}", ask="name")
-    answers = list(store.all())
-    store.close()
-    assert len(answers) == len(made) == 16
-    assert len({one.answer_id for one in answers}) == 16
-    assert len({(one.annotator, one.frame_id.split(":")[0]) for one in answers}) == 16, "one of each group, none twice"
-
-
-@pytest.mark.parametrize("context", [{}, PHONE, {"color_scheme": "light"}], ids=["desktop", "phone", "light"])
-def test_axe_finds_no_serious_violation(many, run_server, visit, axe, context):
-    server = run_server(many, ask="name", practice=1, limit_s=3.0)
-    ann = visit(server.url, "Ann", **context)
-    ann.shown()
-    assert axe(ann.page) == [], "practice"
-    ann.page.click("[data-action=none]")
-    ann.await_page("#feedback:not([hidden])")
-    assert axe(ann.page) == [], "what is right"
-    ann.page.click("#go-on")
-    ann.await_page("#question:text-is('What is this?')")
-    ann.page.fill("#search", "a")
-    assert axe(ann.page) == [], "search"
-    ann.await_page("#mask:not([hidden])")
-    assert axe(ann.page) == [], "time is up"
-    ann.page.goto(server.url + "/admin")
-    ann.page.wait_for_selector("#people td")
-    assert axe(ann.page) == [], "admin"
-
-
-@pytest.mark.parametrize(
-    ("width", "height", "touch"), [(1280, 800, False), (1024, 600, False), (390, 780, True), (780, 390, True)]
-)
-def test_the_picture_and_every_choice_fit_the_screen(many, run_server, visit, width, height, touch):
-    server = run_server(many, ask="name", practice=0)
-    context = {"viewport": {"width": width, "height": height}, "has_touch": touch, "is_mobile": touch}
-    ann = visit(server.url, "Ann", **context)
-    ann.shown()
-    for choice in ann.page.locator("#decide button:visible, #extra button:visible, #search, #classes").all():
-        box = choice.bounding_box()
-        assert box["x"] >= 0
-        assert box["x"] + box["width"] <= width + 0.5
-        assert box["y"] + box["height"] <= height + 0.5
-        assert not touch or box["height"] >= 36
-    picture = ann.page.locator("#pane-a img").bounding_box()
-    assert picture["width"] * picture["height"] > width * height * 0.13
-    assert ann.page.evaluate("() => document.documentElement.scrollWidth") <= width

@@ -132,48 +132,6 @@ def test_nothing_is_asked_for_or_called_done_before_what_was_decided_is_in(helpe
     assert of_queue[:3] == ["decisions/set asked", "decisions/set answered", "claim asked"]
 
 
-def test_two_people_a_reload_and_an_outage_store_what_was_made(helpers, tmp_path, visit, started):
-    root = tmp_path / "outage"
-    helpers.make_dataset(root, n_sets=12, k=3)
-    server = helpers.Process(started, root, "--at-once", "set")
-    visitors = {name: visit(server.url, name) for name in ("Ann", "Bo")}
-    made = {name: [] for name in visitors}
-    for name, visitor in visitors.items():
-
-        def keep(request, name=name):
-            if request.url.endswith("/api/decisions/set") and request.post_data_json:
-                made[name] += [vote["verdict_id"] for vote in request.post_data_json["votes"]]
-
-        visitor.page.on("request", keep)
-        visitor.shown()
-        visitor.quiet()
-    ann, bo = visitors.values()
-    ann.context.set_offline(True)
-    for key in ("2", "Enter"):
-        ann.page.keyboard.press(key)
-    ann.await_page("#saved.offline")
-    bo.decide("Enter")
-    bo.page.reload()
-    server.kill()
-    server = helpers.Process(started, root, "--at-once", "set", port=server.port)
-    ann.context.set_offline(False)
-    bo.ready()
-    try:
-        helpers.finish(ann, bo, act=lambda v: v.decide("s" if "Second" in v.page.inner_text("#question") else "Enter"))
-    finally:
-        server.kill()
-    from strobe.annexes.web.review.store import Store
-
-    store = Store(f"sqlite:///{root / 'review.sqlite'}")
-    votes = [v for v in store.all() if v.stage == "pair"]
-    store.close()
-    assert len(votes) == len({v.verdict_id for v in votes}) == 72
-    assert len({(v.set_id, v.frame_id) for v in votes}) == 72, "every pair once: no set went to two people"
-    for name in visitors:
-        assert [v.verdict_id for v in votes if v.annotator == name] == list(dict.fromkeys(made[name]))
-    assert sum(v.decision == "dissimilar" for v in votes) == 1
-
-
 def test_guidelines_practice_goal_and_hints(small, run_server, visit):
     n = len(small.sets.set)
     zeros = np.zeros(n)
@@ -220,39 +178,3 @@ def test_guidelines_practice_goal_and_hints(small, run_server, visit):
     ann.ready().shown()
     assert "2 of 2 today: goal reached" in page.inner_text("#counts")
     assert page.title() == "strobe review"
-
-
-@pytest.mark.parametrize(
-    "context", [{}, PHONE, {"color_scheme": "light"}, {**PHONE, "color_scheme": "light"}],
-    ids=["dark", "phone", "light", "light-phone"],
-)  # fmt: skip
-def test_a_set_fits_every_screen_and_axe_finds_nothing(helpers, tmp_path, run_server, visit, axe, context):
-    data = helpers.make_dataset(tmp_path / "sets", n_sets=2, k=10)
-    example = Example(set_id="set0", frame_id="vid0:1", decision="similar", note="A small shift.")
-    server = run_server(data, at_once="set", guidelines=HOSTILE, examples=(example,), goal=40)
-    ann = visit(server.url, "Ann", **context)
-    page = ann.page
-    ann.await_page("#guide[open]")
-    assert axe(page) == [], "guidelines"
-    page.click("#guide-close")
-    ann.shown()
-    page.click("[data-action=similar]")
-    assert axe(page) == [], "feedback"
-    before = ann.card
-    page.click("#go-on")
-    ann.shown(after=before)
-    page.click("#film li:nth-child(2) button")
-    page.click("[data-action=blur]")
-    assert axe(page) == [], "a set with a mark"
-    width, height = page.viewport_size["width"], page.viewport_size["height"]
-    assert page.is_visible("#hint"), "the rule is there on a phone too"
-    for choice in page.locator("#decide button:visible, #extra button:visible").all():
-        box = choice.bounding_box()
-        assert box["x"] >= 0
-        assert box["x"] + box["width"] <= width + 0.5
-        assert box["y"] + box["height"] <= height + 0.5
-    picture = page.locator("#pane-b img").bounding_box()
-    assert picture["width"] * picture["height"] > width * height * (0.05 if "has_touch" in context else 0.09)
-    page.click("#save-set")
-    ann.saved()
-    assert [v.reason for v in server.store.all()].count("blur") == 1

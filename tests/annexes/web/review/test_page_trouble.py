@@ -52,7 +52,7 @@ def test_decisions_wait_for_their_own_review(helpers, tmp_path, run_server, visi
     assert decisions(again) == ["similar", "dissimilar", "unsure"]
 
 
-@pytest.mark.parametrize("status", [403, 404, 413, 421])
+@pytest.mark.parametrize("status", [403, 413])
 def test_a_refusal_by_the_way_is_not_the_last_word(small, run_server, visit, status):
     server = run_server(small)
     ann = visit(server.url, "Ann")
@@ -172,26 +172,9 @@ def test_the_pictures_of_the_pair_before_never_stay(helpers, tmp_path, run_serve
         route.fulfill(status=422, body="{}")
     ann.await_page("#alert:has-text('cannot be read')")
     assert ann.page.locator("#panes img").count() == 0
-
-
-def test_equals_may_have_a_meaning_of_its_own(small, run_server, visit):
-    server = run_server(small)
-    ann = visit(server.url, "Ann")
-    ann.shown()
-    page = ann.page
-    for action, key in (("Similar", "+"), ("Zoom out", "=")):
-        page.keyboard.press("?")
-        page.click(f"#key-list li:has(span:text-is('{action}')) button")
-        page.keyboard.press(key)
-        page.keyboard.press("Escape")
-        page.wait_for_selector("#keys", state="hidden")
-    before = ann.card
-    page.keyboard.press("=")
-    assert ann.card == before, "zooms out, as it was told"
-    page.keyboard.press("+")
-    ann.shown(after=before)
+    ann.page.keyboard.press("u")
     ann.saved()
-    assert decisions(server) == ["similar"]
+    assert decisions(server) == ["unsure", "unsure"], "an unreadable image does not stop the review"
 
 
 def test_a_link_that_does_not_work_lets_nobody_go_on_as_somebody_else(small, run_server, visit):
@@ -243,16 +226,6 @@ def test_what_waits_in_the_browser_is_not_asked_again(helpers, tmp_path, run_ser
     assert len({v.frame_id for v in server.store.all()}) == len(decisions(server)) == len(answered)
 
 
-def test_a_tab_opened_from_the_page_gets_other_pairs(small, run_server, visit):
-    server = run_server(small)
-    ann = visit(server.url, "Ann")
-    ann.shown()
-    with ann.context.expect_page() as opened:
-        ann.page.evaluate("() => { window.open('/', '_blank'); }")
-    opened.value.wait_for_selector("body[data-shown] #review:not([hidden])")
-    assert opened.value.get_attribute("body", "data-shown") != ann.card
-
-
 def test_a_dropped_set_is_not_asked_while_the_drop_is_on_its_way(small, run_server, visit):
     server = run_server(small)
     ann = visit(server.url, "Ann")
@@ -297,30 +270,3 @@ def test_a_paused_person_is_stopped_at_the_next_claim(small, run_server, visit):
     ann.await_page("#idle-title:text-is('Paused')")
     ann.saved()
     assert len(decisions(server)) <= 4, "not all six that the page held"
-
-
-def test_together_each_member_has_a_vote_of_their_own(small, run_server, visit):
-    server = run_server(small)
-    for name in ("Ann", "Bo"):
-        server.client(name)
-    ann = visit(server.url, "Ann")
-    ann.shown()
-    ann.decide("u")
-    assert ann.decide_up_to("Second")
-    ann.saved()
-    ann.page.goto(server.url + "/?joint=Ann&joint=Bo")
-    ann.shown()
-    for key in ("]", "w", "s"):  # Ann: the label is wrong, and similar
-        ann.page.keyboard.press(key)
-    assert "similar, label wrong" in ann.page.inner_text("#members")
-    ann.page.keyboard.press("s")  # Bo: similar, and nothing of Ann's
-    ann.page.keyboard.press("Enter")
-    ann.await_page("#idle:not([hidden])")
-    ann.saved()
-    ann.page.keyboard.press("z")
-    ann.await_page("#past:has-text('The group decided')")
-    assert "similar, label wrong" in ann.page.inner_text("#members")
-    ann.page.keyboard.press("y")
-    ann.await_page("#idle:not([hidden])")
-    together = [(v.annotator, v.label_right) for v in server.store.all() if v.stage == "joint"]
-    assert together == [("Ann", False), ("Bo", True)], "and keeping it adds nothing"

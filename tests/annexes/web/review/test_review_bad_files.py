@@ -6,27 +6,10 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-import strobe
-
 GOLDEN = Path(__file__).parents[3] / "golden"
-GIANT = "x" * 200_000
-"""More than one CSV field may hold."""
-
-
-@pytest.mark.parametrize(
-    "text", [f"set,frame,decision,{GIANT}\na,b,similar,\n", f"set,frame,decision\n{GIANT},b,similar\n"]
-)
-def test_votes_with_a_giant_field(text: str, tmp_path: Path, command: Any) -> None:
-    data = strobe.save_dataset(strobe.example_dataset(), tmp_path / "data")
-    path = tmp_path / "votes.csv"
-    path.write_text(text, encoding="utf-8")
-    code, _, said = command("review", "import", data, path)
-    assert code == 2
-    assert "votes.csv: not a CSV file" in said
 
 
 @pytest.mark.parametrize("what", ["folder", "database"])

@@ -9,7 +9,6 @@ import pytest
 from strobe.annexes.web.review import workflow as review
 from strobe.annexes.web.review.conduct import Conduct, Example, ReviewOptions
 from strobe.annexes.web.review.examples import plain_examples, read_examples
-from strobe.annexes.web.review.workflow import ServeOptions
 from strobe.core.codec import encode
 from strobe.core.errors import StrobeError
 from strobe.core.tables import Hints
@@ -146,28 +145,6 @@ def test_examples_come_from_a_file_of_votes_or_are_plain(small, tmp_path):
     assert [one.decision for one in plain] == ["similar", "dissimilar", "similar", "dissimilar"]
     assert all((one.frame_id.split(":")[0] == f"vid{one.set_id[-1]}") == (one.decision == "similar") for one in plain)
     assert plain_examples(small, 0, seed=0) == ()
-
-
-@pytest.mark.parametrize(
-    ("settings", "more", "said"),
-    [
-        ({"at_once": "set"}, {"ask": "name"}, "--at-once only works with --ask pairs"),
-        ({"hints": "before"}, {"ask": "box"}, "--hints only works with --ask pairs"),
-        ({}, {"ask": "name", "examples": "x.csv"}, "--examples only works with --ask pairs"),
-        ({}, {"guidelines": "none.md"}, "no such file"),
-        ({}, {"guidelines": "empty.md"}, "expected Markdown text"),
-        ({}, {"guidelines": "bytes.md"}, "not UTF-8 text"),
-    ],
-)
-def test_what_cannot_be_served_is_said_before_anything_is_made(small, tmp_path, settings, more, said):
-    (tmp_path / "empty.md").write_text("\n")
-    (tmp_path / "bytes.md").write_bytes(b"\xff\xfe\x00")
-    paths = {name: tmp_path / more.pop(name) for name in ("guidelines", "examples") if name in more}
-    with pytest.raises(StrobeError, match=said):
-        review.serve(
-            small.root, ServeOptions(port=0), ReviewOptions(**settings), on_ready=lambda links: None, **more, **paths
-        )
-    assert not (small.root / "review.sqlite").exists()
 
 
 def test_how_it_was_run_is_remembered(small, run_server):

@@ -127,13 +127,6 @@ def test_two_tabs_of_one_person_get_different_pairs_and_share_the_rest(store):
     assert len(two) == 8, "when nothing new is left the second tab takes over what the first holds"
 
 
-def test_two_people_on_one_pair_are_two_votes(store):
-    task = take(store, "ann", want=1)[0]
-    store.cast([vote(task, "ann")])
-    store.cast([vote(task, "bo", "dissimilar")])
-    assert [(v.annotator, v.decision) for v in store.all()] == [("ann", "similar"), ("bo", "dissimilar")]
-
-
 def test_round_one_gives_each_pair_to_one_person_and_no_round_two_without_doubt(store):
     seen = finish(store, "ann")
     assert len(seen) == len(set(seen)) == 12
@@ -141,15 +134,6 @@ def test_round_one_gives_each_pair_to_one_person_and_no_round_two_without_doubt(
     assert queue.progress(store, "ann") == queue.ReviewProgress(
         tasks=12, tasks_open=0, anchors=0, anchors_open=0, verify=0, verify_mine=0, mine=12
     )
-
-
-def test_votes_n_gives_each_pair_to_n_people(database_url, small, clock):
-    store = Store(database_url, clock=clock)
-    store.prepare(small, ReviewOptions(votes=2, controls=0))
-    assert len(finish(store, "ann")) == 12
-    assert len(finish(store, "bo")) == 12
-    assert finish(store, "cy") == []
-    store.close()
 
 
 def test_round_two_shows_doubtful_pairs_to_everyone(store):
@@ -162,37 +146,6 @@ def test_round_two_shows_doubtful_pairs_to_everyone(store):
         seen = finish(store, who)
         assert [stage for stage, _ in seen] == ["verify", "verify"]
         assert finish(store, who) == [], "each person once"
-
-
-def test_wrong_labels_and_bad_anchors_go_to_round_two(store):
-    finish(store, "ann", lambda task: {"label_right": task.position != 3})
-    assert [claimed.task.position for claimed in queue.claim(store, "bo", tab="t", want=9)] == [3]
-
-
-def test_an_undone_doubt_leaves_round_two(store):
-    finish(store, "ann", lambda task: {"decision": "unsure"} if task.position == 5 else {})
-    task = queue.claim(store, "bo", tab="t", want=9)[0].task
-    store.cast([vote(task, "ann", "similar")])
-    assert take(store, "bo") == []
-
-
-def test_bad_anchor_takes_the_sets_other_pairs_away_and_undo_brings_them_back(store):
-    task = take(store, "ann", want=1)[0]
-    store.cast([vote(task, "ann", "dissimilar", bad_anchor=True)])
-    rest = take(store, "ann", want=12)
-    round_one = [one for one in rest if one.task_id != task.task_id]
-    assert len(round_one) == 8
-    assert all(one.set_id != task.set_id for one in round_one)
-    store.cast([vote(task, "ann", "similar")])
-    assert len(take(store, "ann", want=12)) == 11
-
-
-def test_round_two_can_save_a_set_from_one_bad_anchor_vote(store):
-    first = take(store, "ann", want=1)[0]
-    store.cast([vote(first, "ann", "dissimilar", bad_anchor=True)])
-    for who in ("bo", "cy"):
-        store.cast([vote(first, who, stage="verify")])
-    assert sum(task.set_id == first.set_id for task in take(store, "di", want=12)) == 4, "three pairs and the doubt"
 
 
 def test_label_stage_comes_before_the_pairs_of_its_set(database_url, small, clock):
@@ -271,20 +224,6 @@ def test_everything_is_there_after_reopening(database_url, small, clock):
         "leases live through a restart"
     )
     again.close()
-
-
-def test_rebuilt_counters_are_those_kept_vote_by_vote(store, small):
-    decide = {0: {"decision": "unsure"}, 3: {"label_right": False}, 5: {"decision": "dissimilar", "bad_anchor": True}}
-    finish(store, "ann", lambda task: decide.get(task.position, {}))
-    finish(store, "bo", lambda task: {"decision": "dissimilar"} if task.position == 3 else {})
-
-    def counters():
-        with store.database.read() as connection:
-            return connection.execute(text("SELECT * FROM tasks ORDER BY task_id")).all()
-
-    before = counters()
-    store.prepare(small, store.settings)
-    assert counters() == before
 
 
 one_vote = st.tuples(

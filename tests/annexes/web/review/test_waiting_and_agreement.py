@@ -48,13 +48,6 @@ def waiting(data, votes, how):
 # -- what is waited for -----------------------------------------------------------------------------------------------
 
 
-def test_all_votes_of_round_one_are_waited_for(small):
-    assert waiting(small, [], conduct("Ann", votes=2))["round_one"] == {"pairs": 12, "votes": 24}
-    assert waiting(small, round_one("Ann"), conduct("Ann", votes=2))["round_one"] == {"pairs": 12, "votes": 12}
-    assert waiting(small, round_one("Ann", "Bo"), conduct("Ann", votes=2))["round_one"] == {"pairs": 0, "votes": 0}
-    assert waiting(small, round_one("Ann"), conduct("Ann"))["round_one"] == {"pairs": 0, "votes": 0}
-
-
 def test_doubtful_pairs_wait_for_everyone(small):
     votes = [*round_one("Ann"), vote(0, 1, "Ann", "dissimilar"), vote(1, 3, "Ann", label_right=False)]
     votes += [vote(0, 1, "Ann", stage="verify"), vote(1, 3, "Bo", stage="joint")]
@@ -133,13 +126,6 @@ def test_status_and_export_say_that_round_two_is_not_finished(small):
     served(small, [vote(0, 1, who, stage="verify") for who in ("Ann", "Bo")], "Ann", "Bo")
     assert "no doubtful pair is pending" in runner.invoke(command, ["status", str(small.root)]).output
     assert runner.invoke(command, ["export", str(small.root)]).stderr == ""
-
-
-def test_status_and_export_say_that_not_all_votes_are_in(small):
-    served(small, round_one("Ann"), "Ann", "Bo", votes=2)
-    runner = CliRunner()
-    assert "round one: 12 votes on 12 pairs pending" in runner.invoke(command, ["status", str(small.root)]).output
-    assert "12 pairs with fewer votes than requested" in runner.invoke(command, ["export", str(small.root)]).stderr
 
 
 def test_who_is_paused_is_not_waited_for(small):
@@ -230,14 +216,6 @@ def test_when_votes_were_shown_is_remembered(small, clock):
     store.close()
     dataset = folders.read(small.root)
     assert review.status(dataset.root)["agreement"]["votes_left_out"] == 2
-
-
-def test_status_says_how_many_votes_were_left_out(small):
-    votes = [*round_one("Ann", "Bo"), vote(0, 1, "Bo", "dissimilar"), vote(0, 1, "Ann", stage="verify")]
-    served(small, votes, "Ann", "Bo", votes=2, show_votes=True)
-    shown = CliRunner().invoke(command, ["status", str(small.root)]).output
-    assert "agreement in round one on 12 pairs with two votes or more\n" in shown
-    assert "  excluded, because not cast independently: 1 vote\n" in shown
 
 
 def test_a_bad_anchor_is_one_reason(small):

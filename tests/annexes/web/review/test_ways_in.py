@@ -1,5 +1,6 @@
 """Ways into the server and out of the dataset folder that stood open once, each tried."""
 
+import json
 import logging
 import os
 import shutil
@@ -216,6 +217,9 @@ def test_a_control_pair_looks_like_any_other_in_the_claim(small, run_server, cla
     assert len({card["neighbour"] for card in seen}) == len(seen)
     shapes = {(*((key, type(value), len(value)) for key, value in card.items() if key != "labels"),) for card in seen}
     assert len(shapes) == 1
+    text_of_all = json.dumps(seen)
+    for secret in ("set0", "vid0", "clip0", "frame0", "media", "control", "distance", "same", "different"):
+        assert secret not in text_of_all
     assert server.client().get(f"/media/{seen[0]['neighbour']}").status_code == 401
 
 
