@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from strobe.annexes.backgrounds.backbones.records import SharedBackbone
-from strobe.annexes.backgrounds.backbones.score import ImageRows, backbone_of, rows_of, shared_backbones
+from strobe.annexes.backgrounds.backbones.score import ImageRows, rows_of, shared_backbones
 from strobe.core.answers import ClassAnswers
 from strobe.core.builder import DatasetBuilder, frame_list_digest
 from strobe.core.codec import decode, encode
@@ -100,12 +100,6 @@ def test_other_backbones_other_seeds_and_other_classifiers_are_not_mixed(photos:
     assert [row.model for row in last.rows] == ["cls~1", "boxes~1"]
 
 
-def test_a_run_of_an_older_version_names_the_detector_in_its_settings(photos: Dataset) -> None:
-    old = {"view": "boxes", "preprocessing": {"boxes": "max", "of": "timm:resnet50@det.safetensors"}}
-    (one,) = _shared(photos, {"cls": (CLASSIFIER, _right(0, 0.5)), "boxes": (old, _right(1, 0.5))})
-    assert [row.model for row in one.rows] == ["cls", "boxes"]
-
-
 def test_people_stand_in_the_same_rows(photos: Dataset) -> None:
     def estimate(value: float) -> Estimate:
         return Estimate(value=value, low=value, high=value, n=9)
@@ -129,8 +123,3 @@ def test_people_stand_in_the_same_rows(photos: Dataset) -> None:
     (one,) = _shared(photos, {"cls": (CLASSIFIER, _right(0, 0.5)), "boxes": (DETECTOR, _right(1, 0.8))}, people)
     assert one.people == score.accuracy
     assert [row.below_people.value for row in one.rows] == [0.4, 0.1]
-
-
-def test_the_backbone_of_a_model_string() -> None:
-    assert backbone_of("onnx:nets/a.onnx") == "onnx:nets/a.onnx"
-    assert backbone_of("strobe-ground") == "strobe-ground"

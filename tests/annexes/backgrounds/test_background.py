@@ -168,11 +168,6 @@ def test_grounds_of_other_sizes_cover_the_picture_and_whole_pictures_have_none(w
     assert has_ground((3, 0, 50, 40), (50, 40))
 
 
-def test_the_same_recipe_gives_the_same_pixels(world: tuple[Any, Any, Any]) -> None:
-    for rung in ("blur", "removed"):
-        np.testing.assert_array_equal(made(world, rung), made(world, rung))
-
-
 @pytest.mark.parametrize(
     ("broken", "line"),
     [

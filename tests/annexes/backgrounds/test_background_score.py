@@ -1,25 +1,20 @@
 """A ladder of backgrounds: every figure against a slow plain reference that goes image by image."""
 
-import json
 import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-import jsonschema
 import made_background as made
 import numpy as np
 import pytest
 
 import strobe
 from strobe.analyses.plan import ScoreOptions
-from strobe.analyses.results import Results, results_schema
-from strobe.analyses.variant_kinds import own_kind
+from strobe.analyses.results import Results
 from strobe.core.answers import ClassAnswers
-from strobe.core.codec import decode, encode
+from strobe.core.codec import decode
 from strobe.core.dataset import Dataset
-from strobe.core.errors import InvalidValue
 from strobe.core.estimate import Missing
-from strobe.core.variants import Variants
 from strobe.metrics.paired import holm, mcnemar
 from strobe.studies.variants.score_contrasts import ByVariant
 
@@ -234,30 +229,3 @@ def test_what_cannot_be_said_says_why() -> None:
     assert scored(alone, [random_answers(alone, 3)]).models["m"].added["background"].zoom == Missing(
         "there are fewer than two crops"
     )
-
-
-def test_a_ladder_of_wider_crops_alone() -> None:
-    """What the masked crop is held against is a crop of the same box, or nothing."""
-    data = made.ladder(12)
-    narrow = np.array([key.startswith("crop-1/") for key in data.frames.key])
-    wide = data.keep_rows(~narrow[data.sets.frame])
-    crop = [one.variant for one in data.variants].index("crop")
-    rows = [replace(one, levels=one.levels[1:]) if place == crop else one for place, one in enumerate(data.variants)]
-    wide = replace(wide, variants=Variants.of(rows), info=replace(wide.info, k=3))
-    found = scored(wide, [random_answers(wide, 5)])
-    planned = {one.isolates: one.level for one in found.contrasts if one.isolates}
-    assert not {"background-cropped", "place"} & set(planned)  # the grey box and the centre are as large as the box
-    assert planned["magnification-with-ground"] == 1.25
-
-
-def test_results_obey_their_schema_and_other_studies_gain_no_key() -> None:
-    data = made.ladder(12)
-    found = strobe.results(data, list(made.answers(data).values()))
-    jsonschema.validate(json.loads(json.dumps(found, allow_nan=False)), results_schema())
-    assert encode(decode(Results, found)) == found
-    assert own_kind(data.variants.fields) == "background"
-    video = strobe.example_dataset()
-    labels = video.labels.label[video.labels.frame.argsort()]
-    assert "background" not in strobe.results(video, [ClassAnswers.from_labels("m", labels)])["models"]["m"]
-    with pytest.raises(InvalidValue, match=r"models\.m\.background"):
-        decode(Results, {**BLANK, "models": {"m": {**BLANK["models"]["m"], "background": {"zoom": 3}}}})

@@ -13,7 +13,6 @@ from strobe.analyses.published import printed_on
 from strobe.annexes.backgrounds.imagenet_9 import RUNGS
 from strobe.core.errors import StrobeError
 from strobe.core.labels import space
-from strobe.formats.import_photos import PhotoFiles
 from strobe.store import dataset_folder as folder
 from strobe.workflows.import_dataset import ImportOptions, import_dataset
 
@@ -128,17 +127,6 @@ def test_what_is_no_crop_set_is_one_line(imagenet_a: Path, tmp_path: Path) -> No
     (crops / "manifest.json").write_text("[]")
     assert "manifest.json: crops: expected a list of crops" in refused(*words)
     assert not out.exists()
-
-
-def test_crops_of_other_classes_have_the_folders_own_names(tmp_path: Path) -> None:
-    for name in ("cat", "dog"):
-        picture(tmp_path / "whole" / name / "a.png", 1, (30, 20))
-        picture(tmp_path / "crops" / name / "a.png", 1, (9, 9))
-    import_dataset("photos", tmp_path / "whole", tmp_path / "photos", files=PhotoFiles())
-    done = import_dataset(
-        "imagenet-a-plus", tmp_path / "crops", tmp_path / "set", options={"originals": tmp_path / "photos"}
-    )
-    assert done.dataset.info.label_space.names == ("cat", "dog")
 
 
 # -- ImageNet-9 --------------------------------------------------------------------------------------------------------

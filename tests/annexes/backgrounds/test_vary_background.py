@@ -16,7 +16,7 @@ from PIL import Image
 from strobe.annexes.backgrounds.ladders import CONTROLS, RUNGS
 from strobe.annexes.backgrounds.workflow import LadderMade, VaryBackgroundOptions, vary_background
 from strobe.cli.main import cli
-from strobe.core.crops import GREY, cut_of
+from strobe.core.crops import cut_of
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError
 from strobe.core.ports import SendableSource
@@ -108,17 +108,6 @@ def test_every_rung_is_made_of_the_picture_its_box_and_its_mask(world: Path, lad
         assert (found.frames.width[row], found.frames.height[row]) == (shape[1], shape[0]), found.frames.key[row]
 
 
-def test_grounds_come_from_others_of_the_class_or_of_another(ladder: LadderMade) -> None:
-    dataset = ladder.dataset
-    label_of = {str(dataset.frames.media[row]): dataset.labels_of(row) for row in dataset.sets.anchor_frame.tolist()}
-    for row, text in enumerate(dataset.frames.recipe.tolist()):
-        recipe = json.loads(text) if text else {}
-        if donor := recipe.get("donor"):
-            own = str(dataset.frames.media[row])
-            assert donor["media"] != own
-            assert (label_of[donor["media"]] == label_of[own]) == (recipe["rung"] == "same")
-
-
 def test_the_folder_stands_by_itself_whichever_way_it_was_made(world: Path, ladder: LadderMade, tmp_path: Path) -> None:
     """Its source gone, stored as files, and made a second time: the same pixels and tables."""
     some = VaryBackgroundOptions(rungs=("crop", "blur", "other", "ground", "usual"), context=(1.0, 2.0), name="x")
@@ -139,21 +128,6 @@ def test_the_folder_stands_by_itself_whichever_way_it_was_made(world: Path, ladd
     whole = rows_of(ladder.dataset)
     ids = ladder.dataset.frame_ids()
     assert {first.frame_ids()[row] for row in rows_of(first).values()} <= {ids[row] for row in whole.values()}
-
-
-def test_padded_rungs_are_squares_anchors_too(world: Path, tmp_path: Path) -> None:
-    options = VaryBackgroundOptions(fit="pad", rungs=("crop", "grey", "usual"), context=(1.0,))
-    made = vary_background(world, tmp_path / "padded", options)
-    source, rows = frame_source(made.dataset), rows_of(made.dataset)
-    one = made.pictures[0]
-    assert one.xyxy is not None
-    x0, y0, x1, y1 = (int(part) for part in one.xyxy)
-    crop, side = source.read(rows[one.picture, "crop-1"]), max(x1 - x0, y1 - y0)
-    assert crop.shape == (side, side, 3)
-    assert (crop[0] == GREY).all() or (crop[:, 0] == GREY).all() or x1 - x0 == y1 - y0
-    assert {json.loads(text)["fit"] for text in made.dataset.frames.recipe.tolist() if text} == {"pad"}
-    assert variants_of(made.dataset)["crop"].fields["fit"] == "pad"
-    assert "fit" not in variants_of(made.dataset)["usual"].fields
 
 
 def test_killed_anywhere_and_started_again_it_ends_as_if_unbroken(

@@ -5,8 +5,9 @@ from functools import cache
 import pytest
 import torch
 
+from strobe.annexes.generators.auto_net import AUTOENCODERS
 from strobe.annexes.generators.networks import NETWORKS
-from strobe.annexes.generators.weights import read_network, shipped_file
+from strobe.annexes.generators.weights import read_autoencoder, read_network, shipped_file
 from strobe.core.labels import space
 from strobe.models import strobe_net
 from strobe.models.options import LoadOptions
@@ -44,9 +45,15 @@ def test_a_generator_is_small_and_says_what_it_is(name: str, most: float, classe
     assert loaded.label_space == (LABEL_SPACE if classes == 12 else space("mnist"))
 
 
+def test_the_autoencoder_is_small_and_says_what_it_is() -> None:
+    network, _ = read_autoencoder(shipped_file("strobe-ae"))
+    assert network.about == AUTOENCODERS["strobe-ae"]
+    assert shipped_file("strobe-ae").stat().st_size < 1_000_000
+
+
 @pytest.mark.parametrize(
     ("generator", "judge", "count"),
-    [("strobe-gan", "strobe-world-judge", 192), ("strobe-gan-mnist", "strobe-mnist-judge", 300)],
+    [("strobe-gan", "strobe-world-judge", 96), ("strobe-gan-mnist", "strobe-mnist-judge", 200)],
 )
 def test_an_independent_judge_names_the_class_asked_for(generator: str, judge: str, count: int) -> None:
     images, classes = samples(generator, count)
@@ -68,7 +75,7 @@ def test_a_classifier_is_small_and_knows_its_data(name: str) -> None:
     assert model.spec.name == name
     assert model.spec.label_space == (LABEL_SPACE if is_world else space("mnist"))
     assert model.input_hw == ((64, 64) if is_world else (28, 28))
-    images, truth = _renders() if is_world else (part[:60] for part in samples("strobe-gan-mnist", 300))
+    images, truth = _renders() if is_world else (part[:60] for part in samples("strobe-gan-mnist", 200))
     with torch.no_grad():
         right = model.input_scores(images).argmax(dim=1) == truth
     assert float(right.float().mean()) >= 0.9

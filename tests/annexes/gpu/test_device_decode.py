@@ -35,12 +35,6 @@ def test_the_plans_pixels_but_for_rounding(width: int, height: int, interpolatio
     assert far.mean() < 0.3
 
 
-def test_a_frame_of_the_plans_own_size_stays_as_it_is() -> None:
-    frame = torch.from_numpy(_picture(40, 32)).permute(2, 0, 1)[None]
-    same = DeviceResize(ImagePlan(size_hw=(32, 40), fit="squash"), device="cpu")(frame)
-    assert torch.equal(same, frame)
-
-
 def test_what_it_cannot_do_is_said() -> None:
     with pytest.raises(InvalidValue, match="cannot do lanczos resizing; use --decode cpu"):
         DeviceResize(ImagePlan(size_hw=(32, 32), resize=40, interpolation="lanczos"), device="cpu")

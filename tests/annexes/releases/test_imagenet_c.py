@@ -126,13 +126,3 @@ def test_bad_arrays_are_one_line(tmp_path: Path, spoil, said: str) -> None:
     assert said in out
     assert out.count("\n") == 1
     assert not (tmp_path / "set/dataset.json").exists()
-
-
-def test_bad_folders_are_one_line(tmp_path: Path) -> None:
-    source, clean = corrupted(tmp_path)
-    out = run("import", "imagenet-c", source, tmp_path / "set", "--clean", tmp_path / "nowhere", code=2)
-    assert "--clean must be the folder" in out
-    out = run("import", "imagenet-c", source, tmp_path / "set", "--clean", clean, "--severity", "4-9", code=2)
-    assert "--severity" in out
-    out = run("import", "imagenet-c", clean, tmp_path / "set", "--clean", clean, code=2)
-    assert "it contains no corruptions" in out

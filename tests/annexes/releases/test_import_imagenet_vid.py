@@ -66,14 +66,6 @@ def test_imagenet_vid_is_seeded_per_video(tmp_path: Path) -> None:
     assert alone["ILSVRC2015_val_00000000"] == one["ILSVRC2015_val_00000000"], "another video does not move an anchor"
 
 
-def test_imagenet_vid_with_and_without_media_has_the_same_frames(tmp_path: Path) -> None:
-    source = ilsvrc(tmp_path / "src")
-    with_media = import_dataset("imagenet-vid", source, tmp_path / "a", how=ImportOptions(media="link")).dataset
-    without = import_dataset("imagenet-vid", source, tmp_path / "b", how=ImportOptions(media="none")).dataset
-    assert with_media.frame_ids() == without.frame_ids()
-    assert without.frames.width.tolist() == with_media.frames.width.tolist()
-
-
 BOMB = (
     '<?xml version="1.0"?><!DOCTYPE l [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;">]>'
     "<annotation><size><width>&b;</width></size></annotation>"

@@ -137,14 +137,6 @@ def test_classes_that_were_never_shown_can_be_named(tmp_path: Path) -> None:
     assert data.names[0].label == "owl"
 
 
-def test_milliseconds_and_the_control_condition(tmp_path: Path) -> None:
-    rows = [row.replace(",0.5,", ",500,").replace(",1.5,", ",1500,").replace(",0,000", ",control,000") for row in ANN]
-    done = import_dataset("trials", trials(tmp_path / "csv", rows), tmp_path / "set", files=TrialFiles())
-    assert "half of the answers took 1000 s or longer" in " ".join(done.notes)
-    # Not an image that is shown to see who looks: those are left out of every figure.
-    assert {one.condition for one in done.dataset.names} == {"control condition"}
-
-
 BAD = {
     "unknown class": ([ANN[0].replace("cat,cat", "kat,cat"), *ANN[1:]], r"line 2: object_response: 'kat' .*mean cat\?"),
     "empty answer": ([ANN[0].replace("cat,cat", ",cat")], r"line 2: object_response: empty; write na"),

@@ -11,13 +11,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-import strobe
 from strobe.annexes.releases.vid_robust import import_vid_robust
 from strobe.annexes.releases.ytbb_robust import YtbbFiles, import_ytbb_robust
 from strobe.core.errors import InvalidFile, StrobeError
 from strobe.core.labels import space
 from strobe.store.bring_media import ImportOptions
-from strobe.workflows.import_dataset import import_dataset
 
 NONE, COPY = ImportOptions(media="none"), ImportOptions(media="copy")
 OLD, NEW = "ILSVRC2015_val_00000000", "ILSVRC2017_val_00758000"
@@ -117,14 +115,6 @@ def test_annotations_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "dst").exists()
 
 
-def test_a_frame_with_other_classes_is_counted(tmp_path: Path) -> None:
-    more = annotate(tmp_path / "more", boxes=lambda index, o: [*o, (1, (1.0, 1.0, 9.0, 9.0))] if index == 4 else o)
-    done = import_vid_robust(release(tmp_path / "src"), tmp_path / "dst", annotations=more, how=NONE)
-    assert done.notes[0].endswith("8 with the release's classes")
-    assert done.notes[1].startswith("2 frame(s) have other classes in the annotations, first val/")
-    assert done.dataset.labels_of(1) == (27,), "classification keeps the release's labels"
-
-
 def snippet(path: Path, n_frames: int, *, rate: int = 25) -> None:
     """An H.264 video with I, P and B frames."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -213,17 +203,3 @@ def test_videos_of_youtube_bb_are_checked_by_the_anchors_time(rate: int, fits: b
     done = import_ytbb_robust(source, tmp_path / "dst", files=YtbbFiles(videos=tmp_path / "videos"), how=COPY)
     assert (done.dataset.videos.fps(0) == Fraction(25)) is fits
     assert any("another version of the video: frame 5 is at 0.500 s" in note for note in done.notes) is not fits
-
-
-def test_the_command_scores_detectors_at_once(tmp_path: Path) -> None:
-    source, notes_of = release(tmp_path / "src"), annotate(tmp_path / "all")
-    import_dataset("imagenet-vid-robust", source, tmp_path / "vid", how=NONE, options={"annotations": notes_of})
-    rows = [
-        {"image_id": f"val/{video}/{index:06d}.JPEG", "category_id": label, "bbox": [10 + index, 20, 30 - index, 40],
-         "score": 0.9}
-        for video, labels in CLASSES.items() for index in range(3, 8) for label in labels
-    ]  # fmt: skip
-    (tmp_path / "boxes.json").write_text(json.dumps(rows))
-    found = strobe.score(tmp_path / "vid", tmp_path / "boxes.json")
-    assert found.map_orig.value == found.map_pmk.value == 1.0
-    assert found.localization.map_pmk.value == 1.0

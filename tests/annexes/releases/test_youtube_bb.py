@@ -98,10 +98,3 @@ def test_what_is_missing_from_youtube_bb_is_said(tmp_path: Path) -> None:
         import_dataset("youtube-bb", tmp_path / "src", tmp_path / "dst")
     with pytest.raises(StrobeError, match="no such folder"):
         import_dataset("youtube-bb", tmp_path / "src", tmp_path / "dst", options={"videos": tmp_path / "nowhere"})
-
-
-def test_listed_anchors_with_a_giant_field(tmp_path: Path) -> None:
-    path = tmp_path / "listed.csv"
-    path.write_text(f"ytid,time_ms,label\n{'9' * 200_000},1,2\n", encoding="utf-8")
-    with pytest.raises(StrobeError, match="not a CSV file"):
-        listed_anchors(path)

@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from chat_endpoint import Asked, ChatEndpoint, completion
+from chat_endpoint import Asked, ChatEndpoint
 from faulty_proxy import FaultyProxy
 
 from strobe.annexes.remote.chat_images import ImageEncoding
@@ -132,22 +131,6 @@ def test_what_the_order_of_the_choices_does(clips: Clips, serve: Any, command: C
     assert int(changed[2]) > 0
 
 
-def test_log_probabilities_reach_the_confidence(clips: Clips, serve: Any, command: Command, tmp_path: Path) -> None:
-    def answer(asked: Asked) -> dict[str, Any]:
-        right = asked.symbol(clips.name.get(asked.url, clips.names[0]))
-        other = next(symbol for symbol in asked.choices if symbol != right)
-        return completion(right, logprobs=[{right: float(np.log(0.7)), other: float(np.log(0.1))}])
-
-    service, run = serve(answer), tmp_path / "run"
-    code, _, err = command(
-        "eval", clips.path, "-m", f"vlm=openai:tiny@{service.url}", "--model-settings", settings(tmp_path), "-o", run,
-        "--no-report",
-    )  # fmt: skip
-    assert code == 0, err
-    assert "scores=log-probabilities of the letters" in err
-    assert results(run)["models"]["vlm"]["acc_orig"]["value"] == 1.0
-
-
 def test_every_fault_in_one_run(clips: Clips, serve: Any, command: Command, tmp_path: Path) -> None:
     """Passing faults are asked again, lasting ones fail their frame, and late answers belong to their own frame."""
     gate, lock, waiting = threading.Event(), threading.Lock(), []
@@ -188,22 +171,6 @@ def test_every_fault_in_one_run(clips: Clips, serve: Any, command: Command, tmp_
     assert right >= clips.n_sets - n_refused
 
 
-def test_a_key_is_in_no_file(
-    clips: Clips, serve: Any, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    service = serve(lambda asked: "A", key=SECRET)
-    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
-    with FaultyProxy(service.root, [*["ok"] * 30, "json", "400"]) as proxy:
-        words = ("eval", clips.path, "-m", f"vlm=openai:tiny@{proxy.url}/v1", "-o", tmp_path / "run", "--allow-missing")
-        _, out, err = command(*words)
-    assert len(service.asked) > 10
-    assert SECRET not in out + err
-    files = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert len(files) > 10
-    for path in files:
-        assert SECRET.encode() not in path.read_bytes(), path
-
-
 def test_a_detector_by_chat(clips: Clips, serve: Any, command: Command, tmp_path: Path) -> None:
     def answer(asked: Asked) -> str:
         name = clips.name.get(asked.url, clips.names[0])
@@ -217,59 +184,3 @@ def test_a_detector_by_chat(clips: Clips, serve: Any, command: Command, tmp_path
     assert code == 0, err
     assert results(run)["models"]["vlm"]["task"] == "detection"
     assert results(run)["models"]["vlm"]["map_orig"]["value"] > 0
-
-
-@pytest.mark.parametrize(
-    ("case", "problem"),
-    [("key", "it asks for a key; set OPENAI_API_KEY or STROBE_TOKEN"), ("address", "nothing answers at this address"),
-     ("path", "status 404"), ("shape", "no chat completion"), ("setting", "unknown setting"),
-     ("prompt", "does not list the choices"), ("password", "the address contains a password")],
-)  # fmt: skip
-def test_bad_input_is_one_line_and_writes_nothing(
-    clips: Clips, serve: Any, command: Command, tmp_path: Path, case: str, problem: str
-) -> None:
-    service = serve(
-        lambda asked: {"greeting": "hello"} if case == "shape" else "A", key=SECRET if case == "key" else None
-    )
-    url, more = service.url, []
-    if case == "address":
-        with ChatEndpoint(lambda asked: "A") as closed:
-            url = closed.url
-    elif case == "path":
-        url = service.root
-    elif case == "password":
-        url = service.url.replace("://", "://me:pw@")
-    elif case == "setting":
-        more = ["--model-settings", settings(tmp_path, answerz="free")]
-    elif case == "prompt":
-        (tmp_path / "prompt.txt").write_text("What is it?")
-        more = ["--prompt", tmp_path / "prompt.txt"]
-    run = tmp_path / "run"
-    code, out, err = command("eval", clips.path, "-m", f"openai:tiny@{url}", "-o", run, "-q", *more)
-    assert code == 2
-    assert out == ""
-    lines = [line for line in err.splitlines() if line.strip()]
-    assert len(lines) == 1, err
-    assert problem in err
-    assert not (run / "results.json").exists()
-    assert not list(run.rglob("*.parquet"))
-
-
-def test_videos_without_labels_need_classes(serve: Any, command: Command, tmp_path: Path) -> None:
-    av = pytest.importorskip("av")
-    video = tmp_path / "clip.mp4"
-    with av.open(str(video), "w") as file:
-        stream = file.add_stream("mpeg4", rate=25)
-        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
-        for number in range(30):
-            picture = np.full((48, 64, 3), 8 * number, dtype=np.uint8)
-            file.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
-        file.mux(stream.encode())
-    service = serve(lambda asked: "A")
-    words = ("eval", video, "-m", f"openai:tiny@{service.url}", "-o", tmp_path / "run", "--k", "2", "--every", "10")
-    code, _, err = command(*words, "-q")
-    assert code == 2
-    assert "its choices are the classes of a dataset; give them with --label-space FILE" in err
-    code, _, err = command(*words, "--label-space", "imagenet-vid", "--no-report")
-    assert code == 0, err
-    assert len(service.asked[-1].choices) == 31

@@ -96,6 +96,7 @@ def spoilt(asked: Asked, number: int) -> Any:
 
 def test_no_key_rests_anywhere(clips: Path, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    monkeypatch.setenv("STROBE_DEBUG", "1")  # with tracebacks
     asked: dict[str, int] = {}
 
     def answer(one: Asked) -> Any:
@@ -112,6 +113,11 @@ def test_no_key_rests_anywhere(clips: Path, command: Command, tmp_path: Path, mo
     assert len(asked) > len(FORMS) * 5, "there are fewer frames than forms and places"
     for text in (out, err, everything_in(run)):
         assert SECRET not in decoded(text)
+    with ChatEndpoint(answer, key="another") as service:  # its message repeats the key that it refuses
+        code, out, err = command("predict", clips, "-m", f"vlm=openai:tiny@{service.url}", "-o", tmp_path / "wrong")
+    assert code == 2
+    assert "it refused the key in OPENAI_API_KEY" in err
+    assert SECRET not in decoded(out + err)
     assert "nested too deeply" in everything_in(run) or "no chat completion" in everything_in(run)
     for shown in (("report", run), ("score", clips, run, "--allow-missing"), ("view", run, "--json")):
         _, out, err = command(*shown)

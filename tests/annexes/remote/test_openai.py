@@ -4,13 +4,12 @@ import base64
 import json
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from chat_endpoint import Asked, ChatEndpoint, completion
+from chat_endpoint import Asked, completion
 from faulty_proxy import FaultyProxy
 
 from strobe.core.errors import StrobeError
@@ -373,30 +372,10 @@ def test_what_cannot_work_is_one_line(serve: Any, load: Any, tmp_path: Path) -> 
         assert "\n" not in str(caught.value)
 
 
-def test_an_address_where_nothing_answers(load: Any) -> None:
-    with ChatEndpoint(lambda _: "A") as closed:
-        pass
-    with pytest.raises(StrobeError, match="nothing answers at this address; is the service running"):
-        load(closed.url)
-
-
-def test_a_service_of_another_shape(serve: Any, load: Any) -> None:
-    with pytest.raises(StrobeError, match=r"no chat completion: .*hello.*; does the address end with /v1") as caught:
-        load(serve(lambda _: {"greeting": "hello"}).url)
-    assert not isinstance(caught.value, RequestFailed), "loading ends with an error of the model"
-
-
 def test_loading_asks_again_if_the_service_fails_for_a_moment(serve: Any, load: Any) -> None:
     with FaultyProxy(serve("A").root, ["429", "drop", "ok"]) as proxy:
         load(f"{proxy.url}/v1")
         assert proxy.used == ["429", "drop", "ok"]
-
-
-def test_two_spaces_of_one_name_do_not_share_a_key(serve: Any, load: Any) -> None:
-    service = serve("A")
-    other = replace(PETS, names=("cat", "dog", "giant_panda", "fox"))
-    first, second = load(service.url).spec, load(service.url, label_space=other).spec
-    assert first.preprocessing["choices"] != second.preprocessing["choices"]
 
 
 def test_a_row_of_a_list_names_its_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

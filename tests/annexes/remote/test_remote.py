@@ -1,7 +1,6 @@
 """A model behind an address, asked over real HTTP: what is retried, what fails, what is stored and what is counted."""
 
 import os
-import re
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -324,17 +323,6 @@ def test_an_address_that_is_gone_ends_the_model(colours: Make, tmp_path: Path, s
     assert set(service.answered.values()) == {1}
 
 
-def test_nothing_listens(colours: Make, tmp_path: Path) -> None:
-    service = Colours()
-    service.close()
-    data = colours(n_sets=2, k=2)
-    asker, store = asker_of(data, tmp_path / "run", service, time=FakeTime(), retries=1)
-    outcome = asker.run(rows_of(data), Silent())
-    assert outcome.error is not None
-    assert "nothing answers at this address; is the service running?" in outcome.error
-    assert not list(store.folder.glob("*"))
-
-
 def test_an_exception_of_the_provider_is_one_line(colours: Make, tmp_path: Path, service: Colours) -> None:
     data = colours(n_sets=2, k=2)
     asker, _ = asker_of(data, tmp_path / "run", service)
@@ -414,18 +402,6 @@ def test_before_it_asks_it_says_how_much(colours: Make, tmp_path: Path, service:
     assert not service.tries
 
 
-def test_while_it_runs_it_says_how_far(colours: Make, tmp_path: Path, service: Colours) -> None:
-    data, notes, time = colours(n_sets=4, k=2), Notes(), FakeTime()
-    names = names_in_order(service, data)
-    service.fault = lambda name, n: (503, {"Retry-After": "20"}) if name == names[5] and n == 1 else None
-    asker, _ = asker_of(data, tmp_path / "run", service, time=time, concurrency=1, price_request=0.5)
-    asker.run(rows_of(data), notes)
-    line = (
-        r"colours: \d+ of 20 frames left; 0\.\d requests/s; [01] retries; 0 frame\(s\) without an answer; cost [\d.]+, "
-    )
-    assert re.match(line + r"about [\d.]+ left", notes.lines[0])
-
-
 # -- limits ---------------------------------------------------------------------------------------------------------
 
 
@@ -443,10 +419,3 @@ def test_limits_are_checked() -> None:
     for wrong in ({"concurrency": 0}, {"concurrency": 1.5}, {"timeout": 0}, {"retries": -1}, {"price_input": -1}):
         with pytest.raises(InvalidValue, match=next(iter(wrong))):
             RequestLimits.of(wrong)
-
-
-def test_the_attempt_is_passed_on(colours: Make, tmp_path: Path, service: Colours) -> None:
-    data = colours(n_sets=1, k=2)
-    asker, _ = asker_of(data, tmp_path / "run", service, attempt=2)
-    asker.run(rows_of(data), Silent())
-    assert {attempt for _, attempt in service.attempts} == {2}  # type: ignore[misc]

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -138,42 +137,6 @@ def test_early_stopping_asks_less(data: Path, tmp_path: Path, service: Colours, 
         assert full[name] == early[name]
 
 
-def test_the_key_is_in_no_file_and_in_no_line(
-    data: Path, tmp_path: Path, service: Colours, command: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In runs that work, fail, are interrupted by a wrong key, and whose service repeats the key in its messages."""
-    monkeypatch.setenv("COLOUR_KEY", SECRET)
-    monkeypatch.setenv("STROBE_DEBUG", "1")  # with tracebacks
-    service.key = SECRET
-    run, texts = tmp_path / "run", []
-    echo: dict[int, Any] = {0: f"your key is {SECRET}", 1: (400, {"X-Echo": SECRET}), 2: "refused"}
-    service.fault = lambda name, _: echo.get(int(name, 16) % 20)
-    for words in (
-        ("eval", data, "-m", MODEL, "-o", run, "--bootstrap", 100),
-        ("predict", data, "-m", MODEL, "-o", run, "--retry-errors"),
-        ("score", run, "--bootstrap", 100),
-        ("report", run),
-        ("export", run, tmp_path / "out", "--format", "coco"),
-    ):
-        texts += [str(one) for one in command(*words)[1:]]
-    service.key = "another"
-    texts += [str(one) for one in command("predict", data, "-m", MODEL, "-o", tmp_path / "wrong")[1:]]
-    assert "it refused the key in COLOUR_KEY" in texts[-1] + texts[-2]
-    child = started(data, tmp_path / "wrong")
-    texts += child.communicate(timeout=60)
-    assert child.returncode == 2
-    assert service.keys == {f"Bearer {SECRET}"}, "it was sent"
-    hidden = re.compile(re.escape(SECRET))
-    assert not [text for text in texts if hidden.search(text)]
-    found = [path for path in tmp_path.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
-    assert not found
-    for path in tmp_path.rglob("*.parquet"):  # they are compressed
-        import pyarrow.parquet as pq
-
-        assert SECRET not in str(pq.read_table(path).to_pylist())
-    assert "your key is …" in (run / "tables/outside.csv").read_text()
-
-
 BAD = {
     "an unknown limit": (("--limits", "concurrent=3"), "unknown limit 'concurrent'; did you mean concurrency"),
     "no number": (("--limits", "concurrency=many"), "--limits: expected concurrency=8,per_second=5"),
@@ -194,16 +157,6 @@ def test_bad_options_are_one_line(
     assert said in printed + noted
     assert not service.tries
     assert not list(tmp_path.glob("run/**/*.parquet"))
-
-
-def test_options_that_no_model_takes_are_refused(data: Path, plugin: Path, tmp_path: Path, command: Any) -> None:
-    (tmp_path / "ask.txt").write_text("What is this?")
-    for words in (("--limits", "retries=1"), ("--max-requests", "3"), ("--prompt", str(tmp_path / "ask.txt"))):
-        out = tmp_path / "run"
-        code, _, noted = command("predict", data, "-m", "strobe-world", "-o", out, *words, "-q")
-        assert code == 2
-        assert "and no model of this command is one; remove" in noted
-        assert not out.exists()
 
 
 def test_a_failed_first_request_leaves_nothing(data: Path, tmp_path: Path, service: Colours, command: Any) -> None:

@@ -17,7 +17,6 @@ from test_trainer import NORMAL, recipe_of, small_net, small_pixels, small_sets
 
 import strobe
 from strobe.annexes.train.classifiers import train
-from strobe.annexes.train.losses import divergence
 from strobe.annexes.train.trainer import LabelledAnchors, Trainer
 from strobe.cli.train import command
 from strobe.core.dataset import Dataset
@@ -154,12 +153,6 @@ def test_labelled_anchors_join_with_their_cross_entropy() -> None:
     with torch.no_grad():
         extra = torch.nn.functional.cross_entropy(net((images.float() / 255 - 0.5) / 0.25), label)
     assert float(joined.step(0)) == pytest.approx(float(plain.step(0)) + float(extra), rel=1e-4)
-
-
-def test_a_target_of_nothing_and_of_everything() -> None:
-    scores, target = torch.tensor([[50.0, -50.0]]), torch.tensor([[0.0, 1.0]])
-    assert float(divergence(scores, target)) == pytest.approx(100.0)
-    assert float(divergence(scores, 1 - target)) == pytest.approx(0.0, abs=1e-6)
 
 
 # -- the command -------------------------------------------------------------------------------------------------

@@ -5,12 +5,8 @@ import pytest
 from strobe.annexes.train import series as ladder
 from strobe.annexes.train.demo import demo_training
 from strobe.annexes.train.series import RUNGS, SIZES, SeriesJob, jobs_of, train_series
-from strobe.cli.demo import default_folder
 from strobe.core.errors import UnknownName
 from strobe.core.ports import Silent
-from strobe.synthetic.sets import SyntheticOptions, synthetic_dataset
-from strobe.synthetic.world import WorldOptions
-from strobe.workflows.synthesize import rendered
 
 
 @pytest.mark.slow
@@ -74,14 +70,3 @@ def _stamped(job: SeriesJob):
 
     time.sleep(0.05)
     return ladder.SeriesResult(job=job, acc_orig=time.time(), acc_pmk=0.0, seconds=0.0, was_there=False)
-
-
-def test_clips_of_several_processes_are_the_same_bytes():
-    options = SyntheticOptions(world=WorldOptions(size=32, frames=3), videos=6, seed=5)
-    alone, together = synthetic_dataset(options), rendered(options, workers=2)
-    assert alone.dataset.digest() == together.dataset.digest()
-    assert (alone.source().all() == together.source().all()).all()
-
-
-def test_each_demo_has_a_folder_of_its_own():
-    assert len({str(default_folder(kind)) for kind in ("", "detection", "training", "generator")}) == 4

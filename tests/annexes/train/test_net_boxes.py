@@ -2,11 +2,9 @@
 
 from pathlib import Path
 
-import pytest
 import torch
 
 from strobe.annexes.train.detectors import train_detector
-from strobe.core.errors import ModelFailed, StrobeError
 from strobe.core.ports import Silent
 from strobe.models.detectors.tiny_net import NetBoxes
 from strobe.models.options import LoadOptions
@@ -52,12 +50,3 @@ def test_it_is_trained_on_a_dataset_and_finds_what_it_saw(tmp_path: Path) -> Non
 def _unseen(world: WorldOptions) -> Material:
     made = synthetic_dataset(SyntheticOptions(world=world, videos=12, seed=4))
     return Material(dataset=made.dataset, source=made.source())
-
-
-def test_without_weights_or_a_dataset_it_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ModelFailed, match="it has no weights yet"):
-        load_model("strobe-net-boxes", CPU)
-    with pytest.raises(StrobeError, match="needs a DATASET"):
-        train_detector(
-            find("detector", model="strobe-net-boxes"), None, "strobe-net-boxes", tmp_path, TrainOptions(), Silent()
-        )

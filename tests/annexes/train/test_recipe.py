@@ -40,15 +40,6 @@ def test_the_papers_detectors_start_from_a_classifier() -> None:
         find("finetune", changes=["backbone=timm:resnet50"])
 
 
-def test_the_papers_rates_by_architecture() -> None:
-    rates = {
-        model: find("finetune", model=model).learning_rate for model in ("torchvision:alexnet", "timm:vgg16.tv_in1k")
-    }
-    assert set(rates.values()) == {1e-5}
-    paper = find("finetune", model="timm:resnet50.a1_in1k@w.safetensors")
-    assert (paper.learning_rate, paper.batch, paper.epochs, paper.schedule) == (1e-4, 32, 10, "plateau")
-
-
 def test_changes_are_typed_and_come_last() -> None:
     found = find(
         "finetune", changes=["learning_rate=3e-4", "loss=worst", "flip=false", "severities=[1, 3]"], model="vgg16"
@@ -120,22 +111,6 @@ def test_a_damaged_recipe_is_a_recipe_or_one_line(name: str, data: st.DataObject
             said = str(error)
     assert "\n" not in said
     assert len(said) < 1500
-
-
-def test_a_loss_over_sets_cannot_be_corrupted() -> None:
-    with pytest.raises(InvalidValue, match="average if images are corrupted"):
-        Recipe(name="x", loss="worst", eps=0.1)
-
-
-def test_keys_of_later_leave_older_trainings_their_name() -> None:
-    assert not {"norm", "width", "naming"} & set(find("linf").settings())
-    assert find("l2").settings()["norm"] == "l2"
-    assert find("linf", changes=["norm=l2"]).digest != find("linf").digest
-
-
-def test_adam_is_for_gans() -> None:
-    with pytest.raises(InvalidValue, match="adam for a gan, and another optimiser"):
-        find("stills", changes=["optimiser=adam"])
 
 
 def test_epochs_or_steps_decide_whichever_is_asked_for_last() -> None:

@@ -133,19 +133,6 @@ def test_the_spread_in_parts_is_the_spread(monkeypatch: pytest.MonkeyPatch) -> N
     assert float(deviation[2]) == 1
 
 
-def test_a_wrong_frame_ends_the_training_in_one_line(material: Material, tmp_path: Path) -> None:
-    class Damaged:
-        def read(self, row: int) -> Any:
-            raise StrobeError(f"frame {row} is damaged")
-
-        def read_encoded(self, row: int) -> None:
-            return None
-
-    broken = Material(dataset=material.dataset, source=Damaged())
-    with pytest.raises(StrobeError, match=r"frame \d+ is damaged"):
-        train(quick("finetune"), broken, NET, tmp_path / "run", STREAMED, Silent())
-
-
 def test_parts_cover_all_places_in_order() -> None:
     class Numbers:
         streams = True

@@ -24,7 +24,7 @@ from strobe.core.ports import Detector, Silent
 from strobe.core.records import Box
 from strobe.engine.prediction import PredictOptions
 from strobe.models.detectors import tiny
-from strobe.models.detectors.tiny_net import INPUT, STRIDE, TinyNet, cell_centres
+from strobe.models.detectors.tiny_net import INPUT, STRIDE, TinyNet
 from strobe.models.options import LoadOptions, ModelName
 from strobe.models.registry import load_model
 from strobe.synthetic.classes import LABEL_SPACE
@@ -114,12 +114,6 @@ def test_letterboxing_is_exact_to_the_pixel(shipped: Detector) -> None:
     np.testing.assert_array_equal(shipped.prepare(square)[0], square)
 
 
-def test_an_image_of_nothing_is_an_answer_too(shipped: Detector) -> None:
-    (found,) = shipped.forward([shipped.prepare(np.full((1, 1, 3), 114, np.uint8))])
-    assert found.xyxy.shape == (len(found), 4)
-    assert (found.score < 0.5).all()
-
-
 @pytest.mark.slow
 def test_the_shipped_weights_are_good_and_flicker(tmp_path: Path) -> None:
     synthesize(tmp_path / "world", SyntheticOptions(world=DETECTION_WORLD, videos=16, seed=99))
@@ -152,15 +146,6 @@ def test_targets_by_hand() -> None:
     assert (empty == BACKGROUND).all()
 
 
-def test_decoding_turns_distances_into_corners() -> None:
-    distances = torch.zeros(1, 4, 16, 16)
-    distances[0, :, 2, 5] = torch.tensor([1.0, 2.0, 0.5, 0.25])
-    centre = cell_centres(16)[2 * 16 + 5]
-    assert centre.tolist() == [44.0, 20.0]
-    expected = [44 - STRIDE, 20 - 2 * STRIDE, 44 + 0.5 * STRIDE, 20 + 0.25 * STRIDE]
-    assert TinyNet.decode(distances)[0, 2 * 16 + 5].tolist() == expected
-
-
 @given(st.lists(st.tuples(*[st.floats(0, 100)] * 4, *[st.floats(1, 60)] * 4), min_size=1, max_size=6))
 @settings(max_examples=60, deadline=None)
 def test_overlap_equals_torchvisions(rows: list[tuple[float, ...]]) -> None:
@@ -174,36 +159,6 @@ def test_overlap_equals_torchvisions(rows: list[tuple[float, ...]]) -> None:
 
 def _recipe(*changes: str) -> Any:
     return find("detector", changes=["clips=6", "steps=4", "batch=4", "test_clips=1", *changes], model="strobe-tiny")
-
-
-def test_training_repeats_bit_for_bit_and_follows_its_seed(tmp_path: Path) -> None:
-    digests = []
-    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
-        options = TrainOptions(seed=seed, threads=1, evaluations=1, device="cpu")
-        done = train_detector(_recipe(), None, "strobe-tiny", tmp_path / name, options, Silent())
-        digests.append(tiny.load(ModelName("bundled", "strobe-tiny", done.weights), CPU).spec.weights)
-    assert digests[0] == digests[1] != digests[2]
-
-
-def test_a_broken_off_training_makes_its_draws_again() -> None:
-    clips = [World(DETECTION_WORLD).clip(seed, offsets=(0,)) for seed in range(5)]
-    frames, boxes = np.concatenate([clip.frames for clip in clips]), [boxes_seen(clip, 0) for clip in clips]
-    samples = Samples.of(frames, boxes, stride=STRIDE)
-
-    def started() -> GridTrainer:
-        torch.manual_seed(0)
-        return GridTrainer(TinyNet(12), _recipe("steps=5"), samples, seed=0, device="cpu")
-
-    whole, half, rest = started(), started(), started()
-    for step in range(5):
-        whole.step(step)
-    for step in range(3):
-        half.step(step)
-    rest.load_state({**half.state(), "step": 3})
-    for step in (3, 4):
-        rest.step(step)
-    for name, tensor in whole.module.state_dict().items():
-        assert torch.equal(tensor, rest.module.state_dict()[name]), name
 
 
 def test_training_learns_a_handful_of_frames() -> None:

@@ -23,10 +23,9 @@ from safetensors.torch import load_file, save_file
 from strobe.annexes.train.classifiers import train
 from strobe.annexes.train.trainer import Trainer
 from strobe.cli.train import command
-from strobe.core.errors import CannotWrite, InvalidFile, ModelFailed, StrobeError
+from strobe.core.errors import CannotWrite, InvalidFile, StrobeError
 from strobe.core.labels import LabelSpace
 from strobe.core.ports import Silent
-from strobe.models.header import read_header
 from strobe.models.options import LoadOptions
 from strobe.models.registry import load_model
 from strobe.train.folder import TrainFolder
@@ -136,15 +135,6 @@ def test_training_goes_on_from_a_trained_model_and_says_what_it_was(material: Ma
     assert about["facts"]["dataset"] == material.dataset.digest()
     assert (tmp_path / "b/curves.png").read_bytes()[:4] == b"\x89PNG"
     assert find(str(tmp_path / "b/recipe.toml")).digest == quick("pmk").digest
-
-
-def test_the_seed_decides(material: Material, tmp_path: Path) -> None:
-    recipe = quick("stills", "epochs=1")
-    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
-        trained(material, tmp_path / name, recipe, seed=seed)
-    assert same(tmp_path / "a", tmp_path / "b")
-    assert not same(tmp_path / "a", tmp_path / "c")
-    assert (tmp_path / "a/split.csv").read_text() != (tmp_path / "c/split.csv").read_text()
 
 
 def test_multi_label_trains(material: Material, tmp_path: Path) -> None:
@@ -312,29 +302,6 @@ def test_another_recipe_in_the_same_folder_is_refused(material: Material, tmp_pa
         trained(material, tmp_path / "other", quick("stills"))
 
 
-def test_a_full_disk_keeps_the_last_checkpoint(
-    material: Material, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with pytest.raises(Stop):
-        train(quick("stills"), material, NET, tmp_path / "run", replace(OPTIONS, checkpoint_s=0), StopAfter(2))
-    before = (tmp_path / "run/checkpoint.pt").read_bytes()
-    plain = Path.write_bytes
-
-    def full(path: Path, content: bytes) -> int:
-        if len(content) > 100_000:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
-        return plain(path, content)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Path, "write_bytes", full)
-        with pytest.raises(CannotWrite, match="the disk is full"):
-            trained(material, tmp_path / "run", quick("stills"), checkpoint_s=0.0)
-    assert (tmp_path / "run/checkpoint.pt").read_bytes() == before
-    trained(material, tmp_path / "run", quick("stills"))
-    trained(material, tmp_path / "whole", quick("stills"))
-    assert same(tmp_path / "run", tmp_path / "whole")
-
-
 def test_a_disk_that_fills_up_at_the_end_loses_nothing(
     material: Material, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -423,38 +390,6 @@ def test_one_class_is_refused_and_one_class_held_out_is_noted(material: Material
     assert any(f"all held-out clips have one class ({name})" in text for text in heard.notes)
 
 
-def test_the_largest_loss_of_each_set_is_printed_beside_what_is_minimised(material: Material, tmp_path: Path) -> None:
-    heard = Heard()
-    done = trained(material, tmp_path / "run", quick("pmk"), say=heard)
-    last = done.history[-1]
-    assert last.largest_loss is not None
-    assert last.largest_loss != pytest.approx(last.loss), "one in train mode, one as the network is used"
-    assert any(
-        f"(mean of the largest loss of each set, in eval mode: {last.largest_loss:.4f})" in text for text in heard.notes
-    )
-    header = (tmp_path / "run/curves.csv").read_text().splitlines()[0]
-    assert header == "step,epoch,seconds,learning_rate,loss,acc_orig,acc_pmk,largest_loss"
-    plain = trained(material, tmp_path / "plain", quick("stills"))
-    assert plain.history[-1].largest_loss is None
-    assert (tmp_path / "plain/curves.csv").read_text().splitlines()[0].endswith("loss,acc_orig,acc_pmk")
-
-
-def test_a_damaged_checkpoint_is_one_line(material: Material, tmp_path: Path) -> None:
-    with pytest.raises(Stop):
-        train(quick("stills"), material, NET, tmp_path / "run", replace(OPTIONS, checkpoint_s=0), StopAfter(2))
-    path = tmp_path / "run/checkpoint.pt"
-    whole = path.read_bytes()
-    path.write_bytes(whole[:1000])
-    with pytest.raises(
-        StrobeError,
-        match=r"not a readable checkpoint; remove it to start again",
-    ):
-        trained(material, tmp_path / "run", quick("stills"))
-    path.write_bytes(whole.partition(b"\n")[2][:1000])  # of an older version, without a digest
-    with pytest.raises(StrobeError, match=r"not a readable checkpoint; remove it to start again"):
-        trained(material, tmp_path / "run", quick("stills"))
-
-
 @pytest.mark.parametrize(
     "content", ["", "{", "[]", '{"facts": 3}', '{"facts": {}}', '{"facts": {"model": []}, "done": 7}']
 )
@@ -465,17 +400,6 @@ def test_a_damaged_folder_is_one_line(content: str, material: Material, tmp_path
         trained(material, tmp_path / "run", quick("stills"))
     assert "\n" not in str(caught.value)
     assert (tmp_path / "run/training.json").read_text() == content
-
-
-@pytest.mark.parametrize(
-    "told", ["", "{", "[]", '{"label_space": 3}', '{"label_space": {"name": "x", "ids": [], "names": []}}']
-)
-def test_a_damaged_header_is_one_line(told: str, tmp_path: Path) -> None:
-    path = tmp_path / "w.safetensors"
-    save_file({"fc.weight": torch.zeros(2, 2)}, str(path), metadata={"strobe": told})
-    with pytest.raises(StrobeError, match="its header is damaged") as caught:
-        read_header(path)
-    assert "\n" not in str(caught.value)
 
 
 def test_memory_that_runs_out_is_one_line(material: Material, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -515,11 +439,6 @@ def test_models_that_cannot_be_trained_are_one_line(model: str, said: str, mater
         trained(material, tmp_path / "run", quick("stills"), model.format(other=tmp_path / "other.safetensors"))
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "run").exists()
-
-
-def test_strobe_net_without_weights_answers_nothing() -> None:
-    with pytest.raises(ModelFailed, match="has no weights yet; train it"):
-        load_model("strobe-net", LoadOptions(device="cpu"))
 
 
 def test_the_command_says_what_it_did(world_folder: Path, tmp_path: Path) -> None:

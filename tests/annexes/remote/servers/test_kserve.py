@@ -1,15 +1,13 @@
 """`kserve:` against a server in this process that runs real ONNX files: answers, batches, keys and every fault."""
 
 import json
-import shutil
 import socket
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from v2_server import V2Server, self_signed
+from v2_server import V2Server
 
 from strobe.annexes.remote.http import HttpReply
 from strobe.annexes.remote.kserve_wire import _reply_of
@@ -319,29 +317,6 @@ def test_a_place_that_is_no_such_service_is_one_line(served: Path, tmp_path: Pat
         load(running.url, served)  # the first request may be asked again
     with pytest.raises(StrobeError, match="nothing answers at this address; is the service running"):
         load(running.url, served)
-
-
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="makes a certificate with openssl")
-def test_a_certificate_that_fails_is_one_line(served: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with server(served, certificate=self_signed(tmp_path)) as running:
-        with pytest.raises(StrobeError, match="certificate cannot be verified; set SSL_CERT_FILE") as caught:
-            load(running.url, served)
-        assert "\n" not in str(caught.value)
-        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "own.crt"))
-        model = load(running.url, served)
-        assert model.forward([model.prepare(images(1)[0])]).shape == (1, 12)
-
-
-def test_many_threads_ask_at_once(served: Path) -> None:
-    here: Any = load_model(f"onnx:{served / 'world.onnx'}", LoadOptions(device="cpu"))
-    want = here.forward([here.prepare(one) for one in images(40)])
-    with server(served) as running:
-        model = load(running.url, served, limits={"concurrency": 8})
-        prepared = [model.prepare(one) for one in images(40)]
-        with ThreadPoolExecutor(8) as pool:
-            replies = list(pool.map(lambda one: model.ask([one], sources=["a"]), prepared))
-    got = np.stack([reply.answers[0].scores for reply in replies])
-    np.testing.assert_allclose(got, want, atol=1e-5)
 
 
 def test_nothing_listens(served: Path) -> None:

@@ -75,16 +75,6 @@ def test_a_pair_shows_the_labels_that_would_be_kept(small, run_server, listed):
         assert [label["id"] for label in card["labels"]] == [data.info.label_space.ids[n] for n in kept.labels_of(2)]
 
 
-def test_labels_voted_on_before_are_shown_without_the_label_stage_too(small, run_server):
-    anchor = Verdict(
-        verdict_id="anchor-vote", annotator="Bo", at="2026-01-01T00:00:00.000000Z", stage="anchor", set_id="set0",
-        frame_id="vid0:2", decision="similar", labels=("n01", "n04"),
-    )  # fmt: skip
-    server = run_server(replace(small, verdicts=(anchor,)))
-    cards = server.client("Ann").post("/api/claim", json={"tab": "tab-00000001", "want": 12}).json()["tasks"]
-    assert sum({label["id"] for label in card["neighbour_labels"]} == {"n01", "n04"} for card in cards) == 4
-
-
 # -- undo -------------------------------------------------------------------------------------------------------------
 
 
@@ -99,15 +89,6 @@ def test_undo_never_shows_a_vote_that_was_overtaken_together(store):
     assert said(store, "ann") == [(two.task_id, "similar")]
     store.cast([vote(one, "ann", "similar", stage="verify")])
     assert said(store, "ann") == [(one.task_id, "similar"), (two.task_id, "similar")]
-
-
-def test_undo_shows_what_one_said_last_of_a_pair(store):
-    one = queue.claim(store, "ann", tab="t", want=1)[0].task
-    store.cast([vote(one, "ann", "unsure")])
-    store.cast([vote(one, "ann", "dissimilar")])
-    assert said(store, "ann") == [(one.task_id, "dissimilar")]
-    store.cast([vote(one, "ann", "similar", stage="verify")])
-    assert said(store, "ann") == [(one.task_id, "similar")]
 
 
 # -- progress ---------------------------------------------------------------------------------------------------------

@@ -128,15 +128,6 @@ def test_practice_comes_first_controls_are_mixed_in_and_neither_is_part_of_the_s
     store.close()
 
 
-def test_the_latest_word_counts_and_undo_shows_it(naming):
-    (claimed, *_) = queue.claim(naming, "ann", tab="t", want=1)
-    naming.cast([answer(claimed.task, "ann")])
-    naming.cast([answer(claimed.task, "ann", "none", number=1)])
-    assert [(one.said, one.label) for _, one, _ in naming.history("ann")] == [("none", "")]
-    assert len(list(naming.all())) == 2, "nothing is ever changed"
-    assert naming.task(claimed.task.task_id).condition == claimed.task.condition
-
-
 # -- over HTTP --------------------------------------------------------------------------------------------------------
 
 

@@ -111,14 +111,6 @@ def test_leases_are_returned_after_the_time_out(store, clock):
     assert len(list(store.all())) == 1, "a vote that comes after its lease is still work done"
 
 
-def test_released_leases_are_free_at_once(store):
-    first = take(store, "ann", want=12)
-    leases.release(store, "ann", tab="other")
-    assert take(store, "bo") == []
-    leases.release(store, "ann", tab="tab")
-    assert take(store, "bo", want=12) == first
-
-
 def test_two_tabs_of_one_person_get_different_pairs_and_share_the_rest(store):
     one = take(store, "ann", tab="one", want=8)
     two = take(store, "ann", tab="two", want=8)

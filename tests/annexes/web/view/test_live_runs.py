@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_world import SPACE, answers, make_dataset, make_run
+from made_world import SPACE, answers, make_dataset
 
 from strobe.annexes.web.view.finding import find_places, lock_state
 from strobe.annexes.web.view.library import Library
@@ -112,17 +112,6 @@ def test_a_lock_that_nobody_holds_was_left_by_a_kill(tmp_path):
         pass
 
 
-def test_a_stopped_run_and_one_that_is_not_scored(world, view_server):
-    (world / "run/results.json").unlink()
-    server = view_server(world)
-    ann = server.client("Ann")
-    assert state_of(ann)["state"] == "predicted"
-    found = ann.get("/api/sets", params={"data": server.data, "facets": 1}).json()
-    assert sum(found["facets"]["m"]["net:0"].values()) == 24, "outcomes are computed from the predictions"
-    (world / "run/.lock").write_text("left")
-    assert state_of(ann)["state"] == "killed"
-
-
 def test_old_results_are_not_shown_as_current(world, view_server):
     server = view_server(world)
     assert state_of(server.client("Ann"))["state"] == "scored"
@@ -213,22 +202,22 @@ def test_folders_are_searched_but_links_are_not_followed(world, tmp_path):
     assert not found.datasets
 
 
-@pytest.mark.parametrize("words", [["view", "nowhere"], ["view", "empty"], ["view", "empty", "--host", "0.0.0.0"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["view", "nowhere"],
+        ["view", "empty"],
+        ["view", "empty", "--host", "0.0.0.0"],
+        ["view", "empty", "--host", "0.0.0.0", "--public-url", "http://a:1"],
+        ["view", "empty", "--invite", "<b>"],
+    ],
+)
 def test_bad_places_are_one_line(command, tmp_path, monkeypatch, words):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").mkdir()
     code, out, err = command(*words)
     assert (code, out) == (2, "")
     assert len(err.splitlines()) == 1
-
-
-def test_a_server_for_others_needs_names(command, world):
-    code, _, err = command("view", world, "--host", "0.0.0.0", "--public-url", "http://a:1")
-    assert code == 2
-    assert "--invite NAME" in err
-    code, _, err = command("view", world, "--invite", "<b>")
-    assert code == 2
-    assert "name: expected" in err
 
 
 # -- tags ----------------------------------------------------------------------------------------------------------
@@ -288,16 +277,6 @@ def test_tags_filter_and_are_exported(world, view_server):
     assert len(table.splitlines()) == 7
 
 
-def test_a_subset_file_is_read_by_score(world, view_server, command):
-    server = view_server(world)
-    text = server.client("Ann").get("/api/export", params={"data": server.data, "form": "subset", "c": "dog"}).text
-    (world / "subset.txt").write_text(text)
-    code, _, err = command("score", world / "run", "--subset", world / "subset.txt", "-q", "--bootstrap", "0")
-    assert code == 0, err
-    found = server.client("Ann").get("/api/runs").json()["runs"][0]
-    assert found["state"] == "scored"
-
-
 def test_a_selection_becomes_a_dataset_of_its_own(world, view_server, command):
     server = view_server(world)
     body = {"data": server.data, "query": "m=net%3A1%3Abreaks", "name": "broken"}
@@ -321,18 +300,6 @@ def test_a_selection_becomes_a_dataset_of_its_own(world, view_server, command):
     assert other.status_code == 422, "another selection never replaces it"
 
 
-def test_two_runs_of_one_model_are_compared(world, view_server):
-    make_run(world / "later", world / "data", answers(read(world / "data"), 1))
-    server = view_server(world)
-    runs = server.client("Ann").get("/api/runs").json()["runs"]
-    rows = [[one["id"], "net:0"] for one in runs]
-    found = server.client("Ann").post("/api/compare", json={"rows": rows}).json()
-    assert len(found["sentences"]) == 3
-    (change,) = found["changes"]
-    assert (change["held"], change["broken"]) == (0, 0)
-    assert sorted(found["rows"]) == ["later/net:0", "run/net:0"]
-
-
 def test_a_whole_tag_without_a_line_end_is_kept(tmp_path):
     """An editor that leaves out the last line end: the row was shown, and then deleted by the next tag."""
     add_rows(tmp_path, ["one"], who="Ann", act="tag", text="hard")
@@ -345,16 +312,6 @@ def test_a_whole_tag_without_a_line_end_is_kept(tmp_path):
         file.write('{"at": "2026')
     add_rows(tmp_path, ["three"], who="Ann", act="tag", text="odd")
     assert set(tags_of(read_tags(tmp_path))) == {"one", "two", "three"}
-
-
-def test_the_list_has_the_note_about_damaged_results(world, command):
-    path = world / "run/results.json"
-    path.write_text(path.read_text().replace("0.", "0.1", 1))
-    code, out, _ = command("view", world / "run", "--list")
-    assert code == 0
-    assert "results.json: damaged: its content does not match its digest in digests.json; run strobe score again" in out
-    note = json.loads(command("view", world / "run", "--json")[1])["runs"][0]["note"]
-    assert note in out
 
 
 def test_a_refused_dataset_stays_refused(world):
