@@ -162,22 +162,6 @@ def test_what_is_found_is_made_again_to_the_pixel_and_within_its_bound(searched:
     assert list(few) == [found[0]["set_id"]]
 
 
-def test_a_random_direction_needs_more_than_the_search(searched: Path) -> None:
-    data, record = folder.read(searched), generator_record.read_record(searched)
-    assert data.variants is not None
-    for one in data.variants:
-        if one.role != "same":
-            continue
-        rows = [row for row in record if row["variant"] == one.variant and row["status"] == "found"]
-        chance = [math.inf if row["random_reach"] is None else row["random_reach"] for row in rows]
-        assert np.median(chance) > np.median([row["magnitude"] for row in rows])
-        assert np.mean([row["random_fooled"] for row in rows]) < 0.5
-        control = data.sets.variant == data.variants.variant.tolist().index(f"{one.variant}/random")
-        assert control.sum() == len(rows)
-        levels = data.sets.distance[~data.sets.is_anchor & control[data.sets.set]]
-        np.testing.assert_allclose(np.sort(levels), np.sort([row["magnitude"] for row in rows]))
-
-
 def test_the_same_command_finds_it_there_and_a_killed_one_ends_in_the_same_folder(searched: Path, file: Path) -> None:
     before = tree(searched)
     assert vary_generator(searched, paint(file), nets(file), WANTED, load=CPU).was_there

@@ -176,25 +176,3 @@ def test_bad_rows_are_refused_in_one_line_and_nothing_is_written(tmp_path: Path,
         import_dataset("trials", trials(tmp_path / "csv", rows), tmp_path / "set", files=TrialFiles())
     assert "\n" not in str(refused.value)
     assert not (tmp_path / "set").exists()
-
-
-def test_bad_files_are_refused(tmp_path: Path) -> None:
-    def refused(words: str, source: Path) -> None:
-        with pytest.raises(StrobeError, match=words):
-            import_dataset("trials", source, tmp_path / "set", files=TrialFiles())
-
-    refused("no such file or folder", tmp_path / "nowhere")
-    (tmp_path / "empty").mkdir()
-    refused("it contains no .csv file", tmp_path / "empty")
-    source = trials(tmp_path / "a", ["ann,cat,cat"], head="subj,object_response,category")
-    refused(
-        r"subject-1.csv: the column imagename is missing; it has subj, object_response, category; required: subj",
-        source,
-    )
-    refused("the column rt appears twice", trials(tmp_path / "b", ANN, head=HEAD.replace("session", "rt")))
-    (tmp_path / "c.csv").write_bytes(b"\xff\xfe\x00")
-    refused("c.csv: byte 0: not UTF-8 text", tmp_path / "c.csv")
-    source, twice = trials(tmp_path / "d", ANN), TrialFiles(classes=("cat", "dog", "cat"))
-    with pytest.raises(StrobeError, match="'cat' appears twice"):
-        import_dataset("trials", source, tmp_path / "set", files=twice)
-    assert not (tmp_path / "set").exists()

@@ -28,7 +28,7 @@ from strobe.synthetic.sets import SyntheticOptions, synthetic_dataset
 from strobe.synthetic.world import WorldOptions
 from strobe.train.pixels import Pixels
 from strobe.train.recipe import Recipe, find, shipped
-from strobe.train.sets import HeldOut, TrainingSets
+from strobe.train.sets import TrainingSets
 from strobe.workflows.options import TrainOptions
 from strobe.workflows.train_job import Material
 
@@ -304,15 +304,6 @@ def cut(material: Material, sets: Any) -> Material:
     return replace(material, dataset=replace(material.dataset, hints=Hints(**none)))
 
 
-def test_sets_across_a_cut_are_left_out_and_counted(material: Material, start: str, tmp_path: Path, heard: Any) -> None:
-    train(quick("agreement", "epochs=1"), cut(bare(material), [0, 5]), start, tmp_path / "run", OPTIONS, heard)
-    assert any(line.startswith("2 set(s) of ") and "scene cut" in line for line in heard.lines)
-    text = (tmp_path / "run/split.csv").read_text()
-    ids = material.dataset.sets.set_id
-    assert str(ids[0]) not in text
-    assert str(ids[1]) in text
-
-
 def test_the_command_line(start: str, world_folder: Path, tmp_path: Path) -> None:
     assert "agreement" in shipped()
     shutil.copytree(world_folder, tmp_path / "bare")
@@ -326,21 +317,3 @@ def test_the_command_line(start: str, world_folder: Path, tmp_path: Path) -> Non
         assert told in done.output
         assert "flicker " in done.output
     assert same(tmp_path / "of-bare", tmp_path / f"of-{world_folder.name}")
-
-
-def test_sets_and_held_out_sides_without_a_label(material: Material) -> None:
-    dataset = bare(material).dataset
-    places, sets = np.arange(len(dataset.frames)), np.arange(4)
-    found = TrainingSets.of(dataset, sets, places, which="unread", k=1)
-    assert (found.label == -1).all()
-    assert found.lengths.tolist() == [3] * 4
-    assert found.owner.tolist() == np.repeat(np.arange(4), 3).tolist()
-    held = HeldOut.of(dataset, sets, places, labelled=False)
-    assert held.named is None
-    answers = np.zeros(len(held.frames), dtype=np.int64)
-    assert held.flicker(answers) == 0.0
-    member = dataset.sets.frame[(dataset.sets.set == 2) & ~dataset.sets.is_anchor][0]
-    answers[held.frames == member] = 1
-    assert held.flicker(answers) == 0.25
-    with pytest.raises(StrobeError, match="no held-out set has a label"):
-        HeldOut.of(dataset, sets, places)

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, UnknownName
-from strobe.models.testbed import entries
 from strobe.train.recipe import Recipe, find, shipped
 
 SHIPPED = {
@@ -24,11 +23,6 @@ def test_every_shipped_recipe_reads_and_says_what_it_does() -> None:
         assert find(name).name == name
         assert 30 < len(about) < 120, name
         assert about.endswith("."), name
-
-
-def test_the_testbed_names_recipes_that_exist() -> None:
-    named = [row.get.split()[2] for row in entries() if row.get.startswith("strobe train ")]
-    assert set(named) <= set(shipped())
 
 
 def test_the_papers_detectors_start_from_a_classifier() -> None:

@@ -17,10 +17,8 @@ from strobe.core.errors import StrobeError
 from strobe.core.ports import Silent
 from strobe.synthetic.sets import SyntheticOptions, synthetic_dataset
 from strobe.synthetic.world import DETECTION_WORLD
-from strobe.train.pixels import StoredFrames, frame_starts
 from strobe.train.recipe import Recipe, find
 from strobe.train.split import _parts, split_by_source
-from strobe.train.streaming import StreamedPixels, parts_ahead
 from strobe.train.windows import random_window
 from strobe.workflows.options import TrainOptions
 from strobe.workflows.train_job import Material
@@ -131,34 +129,6 @@ def test_the_spread_in_parts_is_the_spread(monkeypatch: pytest.MonkeyPatch) -> N
     assert torch.allclose(mean, again[0], atol=1e-5)
     assert torch.allclose(deviation, again[1], atol=1e-5)
     assert float(deviation[2]) == 1
-
-
-def test_parts_cover_all_places_in_order() -> None:
-    class Numbers:
-        streams = True
-
-        def expect(self, *steps: Any) -> None:
-            self.expected = [places.tolist() for places, _ in steps]
-
-        def images(self, places: Any, crops: Any = None) -> list[torch.Tensor]:
-            return [torch.full((1, 1, 3), place, dtype=torch.uint8) for place in places.tolist()]
-
-    reader = Numbers()
-    frames = StreamedPixels(reader, 7, (1, 1), device="cpu")
-    parts = [(start, frames.take(part)[:, 0, 0, 0].tolist()) for start, part in parts_ahead(frames, np.arange(7), 3)]
-    assert parts == [(0, [0, 1, 2]), (3, [3, 4, 5]), (6, [6])]
-    assert reader.expected[0] == [6]
-
-
-def test_stored_frames_keep_their_sizes() -> None:
-    images = [np.random.default_rng(place).integers(0, 256, (2 + place, 5, 3), dtype=np.uint8) for place in range(3)]
-    sizes = np.array([image.shape[:2] for image in images])
-    table = np.concatenate([image.reshape(-1) for image in images])
-    assert frame_starts(sizes)[-1] == len(table)
-    crops = np.array([[0, 0, 0], [0, 0, 1]])
-    stored = StoredFrames(table, sizes, device="cpu").images(np.array([2, 0]), crops)
-    assert (stored[0].numpy() == images[2]).all()
-    assert (stored[1].numpy() == images[0][:, ::-1]).all()
 
 
 # -- resized crops -----------------------------------------------------------------------------------------------

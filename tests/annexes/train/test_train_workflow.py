@@ -1,4 +1,4 @@
-"""`strobe train` from end to end: every recipe, its files, going on after a kill, several processes, bad input."""
+"""strobe train from end to end: every recipe, its files, resuming, several processes, notes of its card, bad input."""
 
 import csv
 import errno
@@ -21,6 +21,7 @@ from made_stop import Stop, StopAfter
 from safetensors.torch import load_file, save_file
 
 from strobe.annexes.train.classifiers import train
+from strobe.annexes.train.detectors import train_detector
 from strobe.annexes.train.trainer import Trainer
 from strobe.cli.train import command
 from strobe.core.errors import CannotWrite, InvalidFile, StrobeError
@@ -28,11 +29,14 @@ from strobe.core.labels import LabelSpace
 from strobe.core.ports import Silent
 from strobe.models.options import LoadOptions
 from strobe.models.registry import load_model
+from strobe.synthetic.sets import SyntheticOptions
+from strobe.synthetic.world import DETECTION_WORLD
 from strobe.train.folder import TrainFolder
 from strobe.train.recipe import Recipe, find
 from strobe.train.sets import targets_of
 from strobe.train.split import split_by_source
 from strobe.workflows.options import TrainOptions
+from strobe.workflows.synthesize import synthesize
 from strobe.workflows.train_job import Material
 
 NET = "timm:test_resnet"
@@ -451,3 +455,54 @@ def test_the_command_says_what_it_did(world_folder: Path, tmp_path: Path) -> Non
     listed = CliRunner().invoke(command, ["--list"], catch_exceptions=False).output
     assert listed.count("\n") >= 5
     assert "pmk-mixed" in listed
+
+
+def test_a_classifier_that_learned_nothing_is_not_praised(material: Material, tmp_path: Path, heard: Any) -> None:
+    """It answers one class on every frame, so its drop is 0."""
+    recipe = find("stills", changes=["epochs=1", "batch=12", "learning_rate=1e-9"], model="timm:test_resnet")
+    options = TrainOptions(image_size=32, from_scratch=True, evaluations=1, held_share=0.3, device="cpu")
+    done = train(recipe, material, "timm:test_resnet", tmp_path / "run", options, heard)
+    (note,) = [line for line in done.card.read_text("utf-8").splitlines() if line.startswith("**Note**")]
+    assert "on every frame, although the sets have" in note or "that of the constant answer" in note
+    assert any(line.startswith("on held-out clips, it") for line in heard.lines)
+
+
+def test_a_detector_that_learned_nothing_is_not_praised(tmp_path: Path, heard: Any) -> None:
+    world = SyntheticOptions(world=replace(DETECTION_WORLD, size=64, frames=3), videos=10, seed=5)
+    synthesize(tmp_path / "world", world)
+    recipe = find("detector", changes=["steps=1", "batch=4", "learning_rate=1e-9"], model="strobe-tiny")
+    options = TrainOptions(threads=1, evaluations=1, device="cpu", held_share=0.5, from_scratch=True)
+    done = train_detector(recipe, Material.of(tmp_path / "world"), "strobe-tiny", tmp_path / "run", options, heard)
+    (note,) = [line for line in done.card.read_text("utf-8").splitlines() if line.startswith("**Note**")]
+    assert "it gives no box of the classes here on any frame" in note or "boxes it gave for other videos" in note
+    assert any(line.startswith("on held-out clips, it") for line in heard.lines)
+
+
+def test_a_training_with_unlabelled_held_out_sets_is_that_without_them(
+    material: Material, tmp_path: Path, heard: Any
+) -> None:
+    """They counted as wrong in every point of the curves. Nothing stops early by them: a plateau is one of the loss."""
+    dataset = material.dataset
+    label = np.full(len(dataset.frames), -1)
+    label[dataset.labels.frame] = dataset.labels.label
+    split = split_by_source(dataset, label[dataset.sets.frame[dataset.sets.is_anchor]], share=0.4, seed=0)
+    trained_on, held = (dataset.keep_rows(np.isin(dataset.sets.set, side)) for side in (split.training, split.held_out))
+    blank = np.arange(held.n_sets) % 3 == 0
+    kept = ~np.isin(held.labels.frame, held.sets.frame[blank[held.sets.set]])
+    labels = replace(held.labels, frame=held.labels.frame[kept], label=held.labels.label[kept])
+    recipe = find("stills", changes=["epochs=2", "batch=12", "schedule=plateau"], model=NET)
+    found = {}
+    for name, side in (
+        ("blank", replace(held, labels=labels)),
+        ("without", held.keep_rows(~blank[held.sets.set])),
+    ):
+        given = [Material(dataset=one, source=material.source) for one in (trained_on, side)]
+        say = heard if name == "blank" else Silent()
+        found[name] = train(recipe, given[0], NET, tmp_path / name, OPTIONS, say, held_out=given[1])
+    figures = {name: [(one.loss, one.acc_orig, one.acc_pmk) for one in done.history] for name, done in found.items()}
+    assert figures["blank"] == figures["without"]
+    assert f"{int(blank.sum())} held-out set(s) without a label are skipped" in heard.lines
+    cards = [done.card.read_text("utf-8").splitlines() for done in found.values()]
+    rows = [[line for line in card if line.startswith("| trained") or " source(s), k = " in line] for card in cards]
+    assert rows[0] == rows[1]
+    assert rows[0][0].startswith(f"{int((~blank).sum())} sets of ")

@@ -207,19 +207,6 @@ def test_one_step_is_plain_torch() -> None:
         torch.testing.assert_close(a, b)
 
 
-def test_the_average_follows() -> None:
-    trainer = trainer_of(recipe_of(ema=0.5))
-    start = [one.detach().clone() for one in trainer.module.parameters()]
-    trainer.step(0)
-    for average, now, old in zip(trainer.result.parameters(), trainer.module.parameters(), start, strict=True):
-        torch.testing.assert_close(average, 0.1 * old + 0.9 * now)  # the first steps count more
-
-
-def test_a_model_without_parameters_is_one_line() -> None:
-    with pytest.raises(StrobeError, match="no trainable parameter"):
-        trainer_of(recipe_of(), nn.Flatten())
-
-
 # -- what other rooms lend ---------------------------------------------------------------------------------------
 
 

@@ -5,17 +5,21 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from made_world import answers, make_dataset, make_run
 
+import strobe
 from strobe.annexes.web.view.filters import Selection, SetFilter
 from strobe.annexes.web.view.index import DatasetIndex
 from strobe.annexes.web.view.library import Library, _outcomes_of, scored_part
-from strobe.annexes.web.view.outcomes import STATUS, computed_outcomes, stored_outcomes
+from strobe.annexes.web.view.outcomes import STATUS, SetRows, computed_outcomes, stored_outcomes
 from strobe.cli.main import main
-from strobe.core.errors import InvalidValue, UnknownName
+from strobe.core.errors import InvalidValue, StrobeError
+from strobe.core.parquet import read_footer
 from strobe.store.dataset_folder import read
 from strobe.store.run_folder import Run
 
@@ -188,35 +192,6 @@ def test_a_choice_that_does_not_exist_is_refused(made: DatasetIndex, item: tuple
         Selection(made, SetFilter.of([item]))
 
 
-def test_an_unknown_model_is_refused(made: DatasetIndex) -> None:
-    with pytest.raises(UnknownName):
-        Selection(made, SetFilter.of([("m", "other:breaks")]))
-
-
-def test_too_many_choices_are_refused() -> None:
-    with pytest.raises(InvalidValue, match="at most"):
-        SetFilter.of([("c", str(number)) for number in range(501)])
-
-
-def test_a_model_name_twice_gets_its_run(made: DatasetIndex, tmp_path: Path) -> None:
-    make_run(tmp_path / "second", made.path, answers(made.dataset, 1))
-    library = Library([made.path.parent / "run", tmp_path], secret=b"x" * 32)
-    index = library.index(next(iter(library.datasets)))
-    assert sorted(index.models) == ["net:1", "net:2", "run/net:0", "second/net:0"]
-
-
-def test_votes_decide_what_is_kept(tmp_path: Path) -> None:
-    data = tmp_path / "data"
-    shutil.copytree(GOLDEN / "datasets/votes", data)
-    index = DatasetIndex("x", data, read(data))
-    facets = Selection(index, SetFilter()).facets()
-    from strobe.core.derivation import derive
-
-    counts = derive(index.dataset).counts(index.dataset)
-    assert dict(facets["r"]).get("kept", 0) == int(derive(index.dataset).kept_set.sum())
-    assert dict(facets["r"]).get("not voted on", 0) == counts["sets_without_votes"]
-
-
 def test_unlabelled_sets_count_as_flicker_does(tmp_path: Path) -> None:
     from dataclasses import replace
 
@@ -236,3 +211,21 @@ def test_unlabelled_sets_count_as_flicker_does(tmp_path: Path) -> None:
     for name, one in models.items():
         assert one.counts()["breaks"] == flicker.models[name].flicker.count
         assert one.counts()["wrong"] == 0
+
+
+def test_the_viewer_refuses_a_table_of_60_million_rows(tmp_path: Path) -> None:
+    dataset = strobe.example_dataset()
+    path = tmp_path / "tables" / "sets.parquet"
+    path.parent.mkdir()
+    part = 6_000_000
+    text = pa.DictionaryArray.from_arrays(pa.array(np.zeros(part, np.int32)), pa.array(["x"]))
+    one = pa.table({"set": text, "model": text, "anchor_right": np.ones(part, bool), "holds": np.ones(part, bool)})
+    with pq.ParquetWriter(path, one.schema, compression="zstd") as writer:
+        for _ in range(10):
+            writer.write_table(one)
+    assert read_footer(path).n_rows == 60_000_000
+    assert path.stat().st_size < 10**6
+    before = pa.total_allocated_bytes()
+    with pytest.raises(StrobeError, match=r"sets\.parquet: would unpack to"):
+        stored_outcomes(tmp_path, dataset, SetRows(dataset, dataset.sets.set_id))
+    assert pa.total_allocated_bytes() - before < 2**20
