@@ -4,6 +4,7 @@ import gzip
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -339,3 +340,45 @@ def test_bad_arrays_are_one_line(tmp_path: Path, spoil, said: str) -> None:
     assert said in out
     assert out.count("\n") == 1
     assert not (tmp_path / "set/dataset.json").exists()
+
+
+def _in(folder: Path, name: str, content: bytes = b"") -> Path:
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_bytes(content)
+    return folder
+
+
+HEAD = b"subj,session,trial,rt,object_response,category,condition,imagename\n"
+MISSING = [
+    ("imagenet-vid", lambda p: p / "x", {}, "no such folder"),
+    ("imagenet-vid", lambda p: _in(p, "readme"), {}, "has no Annotations/VID"),
+    ("imagenet-vid", lambda p: ilsvrc(p, images=False), {"split": "test"}, "has no Annotations/VID/test; --split can"),
+    ("imagenet-vid", lambda p: ilsvrc(p, images=False), {}, "has no Data/VID/val; get the images, or use --no-media"),
+    ("imagenet-vid", lambda p: _in(ilsvrc(p, images=False), "Data/VID/val/x"), {}, "images are missing under"),
+    ("youtube-bb", lambda p: _in(p, "readme"), {}, "expected one annotation CSV in .*, found none"),
+    ("youtube-bb", lambda p: _in(p, "a.csv", b"AAAAAAAAAAA,1000,19,dog,present\n"), {}, "no videos under"),
+    ("youtube-bb", lambda p: _in(p, "a.csv", b"A"), {"videos": Path("nowhere")}, "no such folder"),
+    ("imagenet-c", lambda p: corrupted(p)[0], {"clean": Path("nowhere")}, "--clean must be the folder"),
+    ("imagenet-c", lambda p: corrupted(p)[1], {"clean": Path()}, "it contains no corruptions|--clean must be"),
+    ("trials", lambda p: p / "x", {}, "no such file or folder"),
+    ("trials", lambda p: _in(p, "readme"), {}, "it contains no .csv file"),
+    (
+        "trials",
+        lambda p: _in(p, "a.csv", b"subj,object_response,category\na,b,c\n"),
+        {},
+        "the column imagename is missi",
+    ),
+    ("trials", lambda p: _in(p, "a.csv", HEAD.replace(b"session", b"rt")), {}, "the column rt appears twice"),
+    ("trials", lambda p: _in(p, "a.csv", b"\xff\xfe\x00"), {}, "byte 0: not UTF-8 text"),
+    ("imagenet-vid-robust", lambda p: p / "x", {}, "no such folder"),
+    ("imagenet-vid-robust", lambda p: _in(p, "readme"), {}, r"has no metadata/pmsets\.json"),
+    ("ytbb-robust", lambda p: _in(p, "readme"), {}, r"has no anchor annotations .*name the file with --anchors"),
+]
+
+
+@pytest.mark.parametrize(("form", "layout", "options", "says"), MISSING, ids=range(len(MISSING)))
+def test_what_is_missing_is_one_line(tmp_path: Path, form: str, layout: Any, options: Any, says: str) -> None:
+    with pytest.raises(StrobeError, match=says) as caught:
+        import_dataset(form, layout(tmp_path / "src"), tmp_path / "dst", options=options)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "dst/dataset.json").exists()

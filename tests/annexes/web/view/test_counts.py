@@ -5,21 +5,17 @@ import shutil
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from made_world import answers, make_dataset, make_run
 
-import strobe
 from strobe.annexes.web.view.filters import Selection, SetFilter
 from strobe.annexes.web.view.index import DatasetIndex
 from strobe.annexes.web.view.library import Library, _outcomes_of, scored_part
-from strobe.annexes.web.view.outcomes import STATUS, SetRows, computed_outcomes, stored_outcomes
+from strobe.annexes.web.view.outcomes import STATUS, computed_outcomes, stored_outcomes
 from strobe.cli.main import main
-from strobe.core.errors import InvalidValue, StrobeError
-from strobe.core.parquet import read_footer
+from strobe.core.errors import InvalidValue
 from strobe.store.dataset_folder import read
 from strobe.store.run_folder import Run
 
@@ -211,21 +207,3 @@ def test_unlabelled_sets_count_as_flicker_does(tmp_path: Path) -> None:
     for name, one in models.items():
         assert one.counts()["breaks"] == flicker.models[name].flicker.count
         assert one.counts()["wrong"] == 0
-
-
-def test_the_viewer_refuses_a_table_of_60_million_rows(tmp_path: Path) -> None:
-    dataset = strobe.example_dataset()
-    path = tmp_path / "tables" / "sets.parquet"
-    path.parent.mkdir()
-    part = 6_000_000
-    text = pa.DictionaryArray.from_arrays(pa.array(np.zeros(part, np.int32)), pa.array(["x"]))
-    one = pa.table({"set": text, "model": text, "anchor_right": np.ones(part, bool), "holds": np.ones(part, bool)})
-    with pq.ParquetWriter(path, one.schema, compression="zstd") as writer:
-        for _ in range(10):
-            writer.write_table(one)
-    assert read_footer(path).n_rows == 60_000_000
-    assert path.stat().st_size < 10**6
-    before = pa.total_allocated_bytes()
-    with pytest.raises(StrobeError, match=r"sets\.parquet: would unpack to"):
-        stored_outcomes(tmp_path, dataset, SetRows(dataset, dataset.sets.set_id))
-    assert pa.total_allocated_bytes() - before < 2**20
