@@ -2,7 +2,6 @@
 
 import csv
 import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,15 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from click.testing import CliRunner
 from made_stop import Stop, StopAfter
 from safetensors.torch import load_file
 from test_trainer import NORMAL, recipe_of, small_net, small_pixels, small_sets
 
-import strobe
 from strobe.annexes.train.classifiers import train
 from strobe.annexes.train.trainer import LabelledAnchors, Trainer
-from strobe.cli.train import command
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError
 from strobe.core.labels import LabelSpace
@@ -27,7 +23,7 @@ from strobe.core.tables import Hints, Labels
 from strobe.synthetic.sets import SyntheticOptions, synthetic_dataset
 from strobe.synthetic.world import WorldOptions
 from strobe.train.pixels import Pixels
-from strobe.train.recipe import Recipe, find, shipped
+from strobe.train.recipe import Recipe, find
 from strobe.train.sets import TrainingSets
 from strobe.workflows.options import TrainOptions
 from strobe.workflows.train_job import Material
@@ -302,18 +298,3 @@ def cut(material: Material, sets: Any) -> Material:
     none["duplicate"] = np.zeros(rows, dtype=bool)
     none["cut"] = np.where(np.isin(material.dataset.sets.set, sets), 1.0, 0.0)
     return replace(material, dataset=replace(material.dataset, hints=Hints(**none)))
-
-
-def test_the_command_line(start: str, world_folder: Path, tmp_path: Path) -> None:
-    assert "agreement" in shipped()
-    shutil.copytree(world_folder, tmp_path / "bare")
-    whole = strobe.load_dataset(tmp_path / "bare")
-    strobe.save_dataset(replace(whole, labels=no_labels(whole)), tmp_path / "bare", overwrite=True)
-    made = ["-m", start, "--image-size", "32", "--device", "cpu", "--evaluations", "1"]
-    made += ["--set", "epochs=1", "--set", "batch=12"]
-    for data, told in ((world_folder, "held out acc_orig "), (tmp_path / "bare", "held out flicker ")):
-        done = CliRunner().invoke(command, ["agreement", str(data), "-o", str(tmp_path / f"of-{data.name}"), *made])
-        assert done.exit_code == 0, done.output
-        assert told in done.output
-        assert "flicker " in done.output
-    assert same(tmp_path / "of-bare", tmp_path / f"of-{world_folder.name}")

@@ -4,7 +4,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, UnknownName
@@ -86,6 +86,7 @@ def test_a_recipe_of_ones_own(tmp_path: Path) -> None:
         find("fine-tune")
 
 
+@settings(max_examples=40)
 @given(st.sampled_from(sorted(SHIPPED)), st.data())
 def test_a_damaged_recipe_is_a_recipe_or_one_line(name: str, data: st.DataObject) -> None:
     text = find(name).to_toml()

@@ -78,10 +78,10 @@ def test_every_recipe_trains_and_resumes_to_the_same_bits(name: str, material: M
     whole = trained(material, tmp_path / "whole", recipe)
     assert not whole.was_there
     assert len(whole.history) == 3
-    with pytest.raises(Stop):
-        train(recipe, material, NET, tmp_path / "broken", replace(OPTIONS, checkpoint_s=0), StopAfter(3))
+    with pytest.raises(Stop):  # its frames are read during the training, those of the whole one are stored
+        train(recipe, material, NET, tmp_path / "broken", replace(OPTIONS, checkpoint_s=0, cache_gb=1e-6), StopAfter(3))
     assert (tmp_path / "broken/checkpoint.pt").is_file()
-    gone_on = trained(material, tmp_path / "broken", recipe)
+    gone_on = trained(material, tmp_path / "broken", recipe, cache_gb=1e-6)
     assert same(tmp_path / "whole", tmp_path / "broken")
     points = [[replace(point, seconds=0.0) for point in one.history] for one in (whole, gone_on)]
     assert points[0] == points[1]
@@ -166,7 +166,7 @@ def test_a_held_out_dataset_of_its_own(material: Material, tmp_path: Path) -> No
         )  # fmt: skip
 
 
-@pytest.mark.parametrize("model", [NET, "torchvision:resnet18", "clip"])
+@pytest.mark.parametrize("model", [NET, "clip"])
 def test_a_linear_probe_is_the_network_under_another_head(model: str, material: Material, tmp_path: Path) -> None:
     if model == "clip":
         model = _clip(tmp_path)
@@ -216,7 +216,7 @@ def _clip(folder: Path) -> str:
 def _command(folder: Path, out: Path, *more: str) -> list[str]:
     return [
         "train", "stills", str(folder), "-m", NET, "-o", str(out), "--from-scratch", "--image-size", "32",
-        "--set", "epochs=6", "--set", "batch=12", "--evaluations", "2", "--threads", "1", "--device", "cpu", "-q",
+        "--set", "epochs=4", "--set", "batch=12", "--evaluations", "2", "--threads", "1", "--device", "cpu", "-q",
         *more,
     ]  # fmt: skip
 
@@ -227,24 +227,17 @@ def _run(words: list[str]) -> None:
 
 
 @pytest.mark.slow
-def test_killed_at_any_step_it_ends_the_same(world_folder: Path, tmp_path: Path) -> None:
+def test_killed_and_run_again_it_ends_the_same(world_folder: Path, tmp_path: Path) -> None:
     _run(_command(world_folder, tmp_path / "whole"))
-    words, checkpoint = (
-        _command(world_folder, tmp_path / "killed", "--checkpoint-s", "0"),
-        tmp_path / "killed/checkpoint.pt",
-    )
-    steps = []
-    for _ in range(2):
-        before = checkpoint.stat().st_mtime_ns if checkpoint.exists() else 0
-        process = subprocess.Popen(
-            [sys.executable, "-m", "strobe", *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-        while process.poll() is None and not (checkpoint.exists() and checkpoint.stat().st_mtime_ns != before):
-            time.sleep(0.001)
-        process.send_signal(signal.SIGKILL)
-        assert process.wait() == -signal.SIGKILL
-        steps.append(torch.load(BytesIO(checkpoint.read_bytes().partition(b"\n")[2]), weights_only=True)["step"])
-    assert 0 < steps[0] < steps[1] < 12
+    words = _command(world_folder, tmp_path / "killed", "--checkpoint-s", "0")
+    checkpoint, quiet = tmp_path / "killed/checkpoint.pt", subprocess.DEVNULL
+    process = subprocess.Popen([sys.executable, "-m", "strobe", *words], stdout=quiet, stderr=quiet)
+    while process.poll() is None and not checkpoint.exists():
+        time.sleep(0.001)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    state = torch.load(BytesIO(checkpoint.read_bytes().partition(b"\n")[2]), weights_only=True)
+    assert 0 < state["step"] < 8
     _run(words)
     assert same(tmp_path / "whole", tmp_path / "killed")
     assert not [path for path in (tmp_path / "killed").iterdir() if path.name.endswith(".tmp")]
@@ -333,24 +326,6 @@ def test_a_disk_that_fills_up_at_the_end_loses_nothing(
     assert not (tmp_path / "run/checkpoint.pt").exists()
     trained(material, tmp_path / "whole", quick("stills"))
     assert same(tmp_path / "run", tmp_path / "whole")
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="ulimit")
-def test_a_limit_on_files_ends_a_training_with_exit_2_and_the_same_command_finishes(
-    world_folder: Path, tmp_path: Path
-) -> None:
-    """A real limit of the system: no file may have more than 1 MB, and the weights have 2 MB."""
-    words = ["train", "stills", str(world_folder), "-m", "strobe-net-small", "-o", str(tmp_path / "run"), "-q"]
-    words += ["--set", "epochs=1", "--from-scratch", "--device", "cpu", "--image-size", "32"]
-    line = f"ulimit -f 1000; exec {sys.executable} -m strobe " + " ".join(words)
-    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
-    assert done.returncode == 2, done.stderr
-    assert "larger than the system allows" in done.stderr
-    assert "bug in strobe" not in done.stderr
-    assert not (tmp_path / "run/model.safetensors").exists()
-    again = subprocess.run([sys.executable, "-m", "strobe", *words], capture_output=True, text=True, check=False)
-    assert again.returncode == 0, again.stderr
-    assert (tmp_path / "run/model.safetensors").is_file()
 
 
 def test_one_flipped_bit_of_a_checkpoint_is_noticed_and_an_old_checkpoint_loads(

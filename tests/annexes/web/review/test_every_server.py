@@ -44,6 +44,7 @@ class Served:
     query: dict[str, Any]
     places: dict[str, str]
     logged_in: Callable[[], Any]
+    other: Callable[[], Any]
     right: Callable[[], dict[str, Any]]
     wrong: Callable[[int], dict[str, Any]]
     writes: tuple[set[str], int]
@@ -76,7 +77,7 @@ def served(request, small, run_server, decision, viewed_once, tmp_path):
         server = run_server(small, url=f"sqlite:///{data / 'review.sqlite'}", token=TOKEN)
         boss = server.client()
         assert boss.post("/api/login", json={"key": server.access.admin_key}).status_code == 200
-        link = boss.post("/api/admin/invite", json={"name": "Ann", "role": "admin"}).json()["link"]
+        link = boss.post("/api/admin/invite", json={"name": "Ann"}).json()["link"]
         key = {"key": link.split("#key=")[1]}
         card = boss.post("/api/claim", json={"tab": "tab-00000000", "want": 1}).json()["tasks"][0]
         bodies = {
@@ -87,7 +88,13 @@ def served(request, small, run_server, decision, viewed_once, tmp_path):
             "/api/admin/invite": {"name": "Cem"}, "/api/admin/pause": {"name": "Bo", "action": "pause"},
         }  # fmt: skip
         names, writes = {"{name}": "0" * 24}, {"/api/decisions", "/api/login", "/api/my-link", "/api/claim"}
-        yield Served(server, data, bodies, {}, names, lambda: boss, lambda: key, _wrong_token, (writes, 503))
+
+        def ann():
+            client = server.client()
+            assert client.post("/api/login", json=key).status_code == 200
+            return client
+
+        yield Served(server, data, bodies, {}, names, lambda: boss, ann, lambda: key, _wrong_token, (writes, 503))
         return
     copy = shutil.copytree(viewed_once, data.parent, dirs_exist_ok=True)
     about = copy / "run/run.json"
@@ -102,8 +109,8 @@ def served(request, small, run_server, decision, viewed_once, tmp_path):
     }  # fmt: skip
     query, names = {"data": server.data, "row": 0, "form": "csv"}, {"{data}": server.data, "{name}": "0" * 32}
     yield Served(
-        server, data, bodies, query, names, lambda: server.client("Ann"), lambda: bodies["/api/login"], _wrong_key,
-        ({"/api/tag", "/api/selection"}, 422),
+        server, data, bodies, query, names, lambda: server.client("Ann"), lambda: server.client("Guest"),
+        lambda: bodies["/api/login"], _wrong_key, ({"/api/tag", "/api/selection"}, 422),
     )  # fmt: skip
     server.stop()
 
@@ -207,8 +214,7 @@ def test_security_headers_on_every_answer(served):
 
 
 def test_rates_are_limited_per_session_and_no_address_holds_up_a_session(served):
-    one, other = served.logged_in(), served.server.client()
-    assert other.post("/api/login", json=served.right()).status_code == 200
+    one, other = served.logged_in(), served.other()
     served.server.guard._rates["address"] = RateLimit(per_s=0.001, burst=1)
     stranger = served.server.client()
     stranger.cookies.set(next(iter(other.cookies)), "guessed.cookie")
