@@ -179,17 +179,7 @@ def test_hostile_recipes_reach_nothing_outside_the_folder(
 
 
 def test_the_command_says_what_was_made(world: Path, tmp_path: Path) -> None:
-    words = [
-        "vary",
-        "background",
-        str(world),
-        str(tmp_path / "l"),
-        "--rungs",
-        "zoom,crop,grey",
-        "--context",
-        "1,2",
-        "-q",
-    ]
+    words = f"vary background {world} {tmp_path}/l --rungs zoom,crop,grey --context 1,2 -q".split()
     first = CliRunner().invoke(cli, words)
     assert first.exit_code == 0, first.output
     assert "24 images, 72 sets, 120 images in total, 12 classes" in first.output

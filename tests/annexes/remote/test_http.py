@@ -159,45 +159,30 @@ def test_a_header_that_is_none_is_not_logged(
     assert "sk-secret" not in caplog.text
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="makes a certificate with openssl")
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="makes certificates with openssl")
 def test_a_certificate_that_fails_is_one_line(server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"]
-    words += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "key.pem", "-out", "cert.pem"]
-    subprocess.run(words, cwd=tmp_path, check=True, capture_output=True)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(tmp_path / "cert.pem", tmp_path / "key.pem")
-    made = server(saying(200))
-    made.socket = context.wrap_socket(made.socket, server_side=True)
-    with pytest.raises(RequestFailed, match="its certificate cannot be verified; set SSL_CERT_FILE") as failed:
-        client(made, scheme="https").send("POST", "/")
-    assert failed.value.blame == "model"
-    assert "\n" not in str(failed.value)
-    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
-    assert client(made, scheme="https").send("POST", "/").body == b"{}"
-
-
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="makes a certificate with openssl")
-def test_a_certificate_for_another_name_and_no_certificate_at_all(
-    server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=elsewhere.test"]
-    words += ["-addext", "subjectAltName=DNS:elsewhere.test", "-keyout", "key.pem", "-out", "cert.pem"]
-    subprocess.run(words, cwd=tmp_path, check=True, capture_output=True)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(tmp_path / "cert.pem", tmp_path / "key.pem")
-    secret = server(saying(200))
-    secret.socket = context.wrap_socket(secret.socket, server_side=True)
-    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
-    plain = server(saying(200))
-    for made, scheme, said in (
-        (secret, "https", "its certificate cannot be verified"),
-        (plain, "https", "its certificate cannot be verified"),
-        (secret, "http", "far: "),
-    ):
-        with pytest.raises(RequestFailed, match=said) as failed:
-            client(made, scheme=scheme, timeout=2).send("POST", "/")
-        assert "\n" not in str(failed.value)
-        print(scheme, failed.value)
+    """Nobody trusts it, it is for another name, there is none, TLS is asked without; and one that is fine."""
+    made = {}
+    for name, alternative in (("own", "IP:127.0.0.1"), ("other", "DNS:elsewhere.test")):
+        words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", f"/CN={name}"]
+        words += ["-addext", f"subjectAltName={alternative}", "-keyout", f"{name}.key", "-out", f"{name}.pem"]
+        subprocess.run(words, cwd=tmp_path, check=True, capture_output=True)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(tmp_path / f"{name}.pem", tmp_path / f"{name}.key")
+        made[name] = server(saying(200))
+        made[name].socket = context.wrap_socket(made[name].socket, server_side=True)
+    plain, failed = server(saying(200)), "its certificate cannot be verified; set SSL_CERT_FILE"
+    for trusted, one, scheme, said in (
+        (None, made["own"], "https", failed), ("other", made["other"], "https", failed),
+        ("own", plain, "https", failed), ("own", made["own"], "http", "far: "),
+    ):  # fmt: skip
+        if trusted is not None:
+            monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / f"{trusted}.pem"))
+        with pytest.raises(RequestFailed, match=said) as caught:
+            client(one, scheme=scheme, timeout=2).send("POST", "/")
+        assert "\n" not in str(caught.value)
+        assert scheme == "http" or caught.value.blame == "model"
+    assert client(made["own"], scheme="https").send("POST", "/").body == b"{}"
 
 
 @pytest.mark.parametrize(

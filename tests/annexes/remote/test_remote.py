@@ -19,7 +19,7 @@ import strobe
 from strobe.annexes.remote.asker import RemoteAsker
 from strobe.annexes.remote.asking import asking_of
 from strobe.annexes.remote.pacing import Budget, Clock, Pacer, backoff
-from strobe.core.answers import BoxAnswers, ClassAnswers
+from strobe.core.answers import ClassAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError
 from strobe.core.labels import LabelSpace, Projection
@@ -145,19 +145,6 @@ def test_another_order_of_completion_gives_the_same_answers(colours: Make, tmp_p
     np.testing.assert_array_equal(store.read().scores, other.read().scores)  # type: ignore[union-attr]
 
 
-def test_detectors(colours: Make, tmp_path: Path, service: Colours) -> None:
-    data = colours(n_sets=4, k=2)
-    names = names_in_order(service, data)
-    service.fault = lambda name, _: "what a lovely picture" if name == names[3] else None
-    asker, store = asker_of(data, tmp_path / "run", service, task="detection")
-    outcome = asker.run(rows_of(data), Silent())
-    answers = store.read()
-    assert isinstance(answers, BoxAnswers)
-    assert answers.label.tolist() == [row // 5 % 3 for row in range(20) if row != 3]
-    assert answers.reasons == {3: "the answer has no list of boxes"}
-    assert outcome.n_unreadable == 1
-
-
 # -- retries --------------------------------------------------------------------------------------------------------
 
 AGAIN: dict[str, Fault] = {
@@ -265,25 +252,6 @@ def test_an_unreadable_file_is_not_sent(colours: Make, tmp_path: Path, service: 
 # -- the end of a model ---------------------------------------------------------------------------------------------
 
 
-def test_a_wrong_key_ends_the_model_and_stores_nothing(
-    colours: Make, tmp_path: Path, service: Colours, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    data, service.key = colours(n_sets=2, k=2), "right"
-    for value, expected in ((None, "asks for a key; set COLOUR_KEY"), ("wrong", "refused the key in COLOUR_KEY")):
-        monkeypatch.delenv("COLOUR_KEY", raising=False)
-        if value is not None:
-            monkeypatch.setenv("COLOUR_KEY", value)
-        asker, store = asker_of(data, tmp_path / "run", service)
-        outcome = asker.run(rows_of(data), Silent())
-        assert outcome.error is not None
-        assert expected in outcome.error
-        assert "wrong" not in outcome.error, "the service's message repeats the key"
-        assert not list(store.folder.glob("*"))
-    monkeypatch.setenv("COLOUR_KEY", "right")
-    asker, store = asker_of(data, tmp_path / "run", service)
-    assert asker.run(rows_of(data), Silent()).error is None
-
-
 def test_an_answer_of_another_width_ends_the_model(colours: Make, tmp_path: Path, service: Colours) -> None:
     data = colours(n_sets=2, k=2)
     four = LabelSpace.of_names("four", ["red", "green", "blue", "grey"])
@@ -350,22 +318,6 @@ def test_ctrl_c_keeps_the_answers_and_does_not_wait(colours: Make, tmp_path: Pat
 
 
 # -- money ----------------------------------------------------------------------------------------------------------
-
-
-def test_a_budget_of_requests(colours: Make, tmp_path: Path, service: Colours) -> None:
-    data = colours(n_sets=4, k=2)
-    asker, store = asker_of(data, tmp_path / "run", service, budget=Budget(max_requests=7))
-    outcome = asker.run(rows_of(data), Silent())
-    assert outcome.error == (
-        "colours: the budget of 7 request(s) is used up (13 frame(s) are left; run the same command again, or with a "
-        "larger budget)"
-    )
-    assert (sum(service.tries.values()), int(store.stored()[0].sum())) == (7, 7)
-    again, store = asker_of(data, tmp_path / "run", service, budget=Budget(max_requests=13))
-    outcome = again.run(rows_of(data), Silent())
-    assert (outcome.error, outcome.n_kept, outcome.n_new) == (None, 7, 13)
-    assert outcome.spent_before.requests == 7
-    assert store.spent().requests == 20
 
 
 def test_a_budget_of_money_counts_what_is_in_flight(colours: Make, tmp_path: Path, service: Colours) -> None:

@@ -55,6 +55,7 @@ def test_changes_are_typed_and_come_last() -> None:
         ("severities=[0]", "integers from 1 to 5"),
         ("accumulate=64", "at most the batch"),
         ("name=other", "unknown key"),
+        ("optimiser=adam", "adam for a gan, and another optimiser"),
     ],
 )
 def test_a_wrong_change_is_one_line(change: str, said: str) -> None:

@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn import functional
 
 from strobe.annexes.train.classifiers import hooks_of
-from strobe.annexes.train.losses import per_image, symmetric_kl
+from strobe.annexes.train.losses import per_image, symmetric_kl, worst_of, worst_weight
 from strobe.annexes.train.trainer import Hooks, Normal, Trainer
 from strobe.core.errors import StrobeError
 from strobe.core.ports import Silent
@@ -260,3 +260,32 @@ def test_a_recipe_trains_against_the_ball_it_names(norm: str) -> None:
     else:
         assert torch.allclose(largest, torch.full((4,), 0.25), atol=1e-3)
         assert length.min() > 1
+
+
+def test_a_loss_that_is_no_number_is_the_worst() -> None:
+    there = torch.tensor([[True, True, True]])
+    assert worst_of(torch.tensor([1.0, float("nan"), 3.0]), there)[0].tolist() == [1]
+
+
+def test_the_weight_of_the_worst_grows() -> None:
+    recipe = recipe_of(loss="mixed", worst_weight=0.8, ramp=0.5)
+    assert [round(worst_weight(recipe, done=done), 3) for done in (0, 0.25, 0.5, 1)] == [0, 0.4, 0.8, 0.8]
+    assert worst_weight(replace(recipe, ramp=0.0), done=0) == 0.8
+
+
+def test_the_average_follows() -> None:
+    trainer = trainer_of(recipe_of(ema=0.5))
+    start = [one.detach().clone() for one in trainer.module.parameters()]
+    trainer.step(0)
+    for average, now, old in zip(trainer.result.parameters(), trainer.module.parameters(), start, strict=True):
+        torch.testing.assert_close(average, 0.1 * old + 0.9 * now)  # the first steps count more
+
+
+def test_rates() -> None:
+    trainer = trainer_of(recipe_of(schedule="cosine", warm_up=0.5, batch=1, epochs=10))
+    steps = trainer.schedule.steps
+    rates = [trainer.rate(step) for step in range(steps)]
+    assert rates[0] < rates[steps // 4] < 0.01
+    assert rates[-1] < 0.001
+    trainer.rate_factor = 0.1
+    assert trainer.rate(steps // 4) == pytest.approx(0.1 * rates[steps // 4])
