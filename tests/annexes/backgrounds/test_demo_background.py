@@ -24,7 +24,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def found(folder: Path) -> Evaluation:
-    done = demo_background(folder, Silent(), images=12, photos=False, device="cpu")
+    done = demo_background(folder, Silent(), images=24, photos=False, device="cpu")
     assert done.photos is None
     return done.world
 
@@ -38,8 +38,8 @@ def test_the_report_says_who_looks_at_the_ground(found: Evaluation) -> None:
     page = found.report.read_text(encoding="utf-8")
     assert "How much do models rely on the background?" in page
     assert found.results.dataset.kinds == ("image",)
-    assert "12 images under 13 variants" in page
-    assert "12 videos" not in page
+    assert "24 images under 13 variants" in page
+    assert "24 videos" not in page
 
 
 def test_again_without_the_network_only_the_report_is_drawn_and_the_photos_are_left_out_in_one_line(
@@ -52,7 +52,7 @@ def test_again_without_the_network_only_the_report_is_drawn_and_the_photos_are_l
         raise CannotDownload("the photos are not in the cache")
 
     monkeypatch.setattr(demo_module, "fetch", nothing)
-    monkeypatch.setattr(demo_module, "demo_background", partial(demo_background, images=12, device="cpu"))
+    monkeypatch.setattr(demo_module, "demo_background", partial(demo_background, images=24, device="cpu"))
     done = CliRunner().invoke(cli_demo.command, ["--background", "-o", str(folder), "-q"], catch_exceptions=False)
     assert done.exit_code == 0
     assert "report:" in done.output

@@ -200,3 +200,16 @@ def test_u2netp_finds_the_dog() -> None:
     true = np.asarray(Image.open(DAVIS / "masks" / f"{frame.stem}.png").convert("L")) > 127
     found = without_specks(net.mask(image))
     assert (found & true).sum() / (found | true).sum() > 0.85
+
+
+def test_a_file_of_boxes_need_not_name_every_picture(photos: Path, tmp_path: Path) -> None:
+    (tmp_path / "boxes.json").write_text(json.dumps({
+        "images": [{"id": 1, "file_name": "dog/d.png", "width": 64, "height": 64}],
+        "categories": [{"id": 1, "name": "dog"}],
+        "annotations": [{"image_id": 1, "category_id": 1, "bbox": [4, 4, 20, 20], "score": 0.9}],
+    }))  # fmt: skip
+    made = vary_background(
+        photos, tmp_path / "l", VaryBackgroundOptions(detector=f"mine=preds:{tmp_path / 'boxes.json'}")
+    )
+    assert {one.picture: one.xyxy for one in made.pictures if not one.is_left_out} == {"dog/d.png": (4, 4, 24, 24)}
+    assert made.absent()["ladder"] == {"mine finds no box in it": 3}
