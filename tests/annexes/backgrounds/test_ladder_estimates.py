@@ -1,5 +1,6 @@
 """Ladders from estimates: a detector through the engine, a saliency net as ONNX, marked as such wherever they go."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
