@@ -20,6 +20,7 @@ from strobe.core.codec import decode, encode
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.estimate import Estimate, Missing
 from strobe.core.labels import LabelSpace
+from strobe.core.variants import Variants
 from strobe.metrics.intervals import clopper_pearson
 from strobe.metrics.paired import holm, mcnemar
 from strobe.studies.people.records import BesideModel, PeopleResults, PeopleScore, SaidCounts, Times
@@ -345,3 +346,17 @@ def test_people_stand_in_the_same_rows(photos: Dataset) -> None:
     (one,) = _shared(photos, {"cls": (CLASSIFIER, _right(0, 0.5)), "boxes": (DETECTOR, _right(1, 0.8))}, people)
     assert one.people == score.accuracy
     assert [row.below_people.value for row in one.rows] == [0.4, 0.1]
+
+
+def test_a_ladder_of_wider_crops_alone() -> None:
+    """What the masked crop is held against is a crop of the same box, or nothing."""
+    data = made.ladder(12)
+    narrow = np.array([key.startswith("crop-1/") for key in data.frames.key])
+    wide = data.keep_rows(~narrow[data.sets.frame])
+    crop = [one.variant for one in data.variants].index("crop")
+    rows = [replace(one, levels=one.levels[1:]) if place == crop else one for place, one in enumerate(data.variants)]
+    wide = replace(wide, variants=Variants.of(rows), info=replace(wide.info, k=3))
+    found = scored(wide, [random_answers(wide, 5)])
+    planned = {one.isolates: one.level for one in found.contrasts if one.isolates}
+    assert not {"background-cropped", "place"} & set(planned)  # the grey box and the centre are as large as the box
+    assert planned["magnification-with-ground"] == 1.25

@@ -133,7 +133,7 @@ def test_an_autoencoder_learns_to_reconstruct() -> None:
     shade = rng.integers(0, 255, (48, 1, 1, 3)) * np.linspace(0.2, 1, 8)[None, :, None, None] * np.ones((1, 1, 8, 1))
     sets = TrainingSets(rows, rows, rows * 0, np.ones((48, 1), dtype=bool), rows, rows[:, None])
     pixels = Pixels(shade.astype(np.uint8), device="cpu")
-    recipe = find("autoencoder", changes=["steps=250", "batch=16", "learning_rate=8e-3", "ema=0.9"])
+    recipe = find("autoencoder", changes=["steps=500", "batch=16", "learning_rate=5e-3", "ema=0.9"])
     trainer = AutoencoderTrainer(AutoNet(AUTO), recipe, sets, pixels, seed=1)
     before = trainer.explained(pixels, rows)
     for number in range(trainer.steps):

@@ -352,7 +352,7 @@ def test_the_command_says_what_came(file: Path, capsys: pytest.CaptureFixture[st
     assert "--restarts 3" not in said.out
     with pytest.raises(SystemExit):
         main([*words[:2], str(tmp_path / "none"), *words[3:], "--most", "0.001"])
-    assert "--restarts 3 --steps 120" in capsys.readouterr().out, "how to search harder if nothing is found"
+    assert "--restarts 3 --steps 240" in capsys.readouterr().out, "how to search harder if nothing is found"
     for wrong in (["--budget", "x"], ["--search", "nosuch"], ["--generator", "nosuch"]):
         with pytest.raises(SystemExit) as ended:
             main([*words[:2], str(tmp_path / "never"), *words[3:], *wrong])

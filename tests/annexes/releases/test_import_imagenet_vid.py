@@ -366,7 +366,7 @@ MISSING = [
         "trials",
         lambda p: _in(p, "a.csv", b"subj,object_response,category\na,b,c\n"),
         {},
-        "the column imagename is missi",
+        "imagename is missing; it has subj",
     ),
     ("trials", lambda p: _in(p, "a.csv", HEAD.replace(b"session", b"rt")), {}, "the column rt appears twice"),
     ("trials", lambda p: _in(p, "a.csv", b"\xff\xfe\x00"), {}, "byte 0: not UTF-8 text"),

@@ -10,11 +10,10 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import numpy as np
+from serving import HttpService, Request, send
 
 from strobe.annexes.remote.http import HttpClient
 from strobe.core.labels import LabelSpace
@@ -31,7 +30,7 @@ Fault = Callable[[str, int], tuple[int, dict[str, str]] | str | float | None]
 answer in words; None for the right answer."""
 
 
-class Colours:
+class Colours(HttpService):
     """The service. It counts what it received and what it answered, by the digest of each image."""
 
     def __init__(self, fault: Fault | None = None, *, key: str | None = None) -> None:
@@ -43,31 +42,11 @@ class Colours:
         self.fault: Fault = fault or (lambda name, n: None)
         self.key, self.guard = key, threading.Lock()
         self.flying = self.most_flying = 0
-        outer = self
+        super().__init__(self.serve)
+        self.address = self.root
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self) -> None:
-                with suppress(BrokenPipeError, ConnectionResetError):
-                    outer.serve(self)
-
-            def log_message(self, format: str, *args: Any) -> None:
-                pass
-
-        class Server(ThreadingHTTPServer):
-            daemon_threads, request_queue_size = True, 256
-
-        self._server = Server(("127.0.0.1", 0), Handler)
-        self.address = f"http://127.0.0.1:{self._server.server_address[1]}"
-        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-    def serve(self, request: BaseHTTPRequestHandler) -> None:
-        asked = json.loads(request.rfile.read(int(request.headers["Content-Length"])))
+    def serve(self, request: Request, body: bytes) -> None:
+        asked = json.loads(body)
         names = [hashlib.sha256(json.dumps(one).encode()).hexdigest()[:12] for one in asked["images"]]
         with self.guard:
             self.flying += 1
@@ -81,14 +60,18 @@ class Colours:
         faults = [found for name, n in zip(names, tried, strict=True) if (found := self.fault(name, n)) is not None]
         try:
             if self.key is not None and request.headers.get("Authorization") != f"Bearer {self.key}":
-                send(request, 401, {"error": f"no such key {request.headers.get('Authorization', '')[7:]}"})
+                send(
+                    request,
+                    401,
+                    json.dumps({"error": f"no such key {request.headers.get('Authorization', '')[7:]}"}).encode(),
+                )
                 return
             fault = faults[0] if faults else None
             if fault == "drop":
                 request.close_connection = True
                 return
             if isinstance(fault, tuple):
-                send(request, fault[0], {"error": f"status {fault[0]}"}, fault[1])
+                send(request, fault[0], json.dumps({"error": f"status {fault[0]}"}).encode(), fault[1])
                 return
             if isinstance(fault, float):
                 time.sleep(fault)
@@ -98,19 +81,10 @@ class Colours:
                 for name in names:
                     self.answered[name] += 1
                     self.order.append(name)
-            send(request, 200, {"answers": answers, "tokens": [7 * len(names), len(names)]})
+            send(request, 200, json.dumps({"answers": answers, "tokens": [7 * len(names), len(names)]}).encode())
         finally:
             with self.guard:
                 self.flying -= 1
-
-
-def send(request: BaseHTTPRequestHandler, status: int, content: Any, headers: dict[str, str] | None = None) -> None:
-    body = json.dumps(content).encode()
-    request.send_response(status)
-    for name, value in {"Content-Length": str(len(body)), **(headers or {})}.items():
-        request.send_header(name, value)
-    request.end_headers()
-    request.wfile.write(body)
 
 
 class ColourModel:

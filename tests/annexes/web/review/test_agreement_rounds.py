@@ -2,7 +2,6 @@
 
 import json
 import random
-import re
 import shutil
 from collections import Counter
 from dataclasses import replace
@@ -128,27 +127,6 @@ def test_a_folder_without_its_store_remembers_how_it_was_reviewed(small, tmp_pat
 
 
 # -- agreement --------------------------------------------------------------------------------------------------------
-
-
-def test_agreement_over_few_videos_says_so(small, helpers, tmp_path):
-    votes = [*round_one("Ann", "Bo"), vote(0, 1, "Bo", "dissimilar"), vote(1, 1, "Ann", "unsure")]
-    served(small, votes, "Ann", "Bo", votes=2)
-    agreement = review.status(small.root)["agreement"]
-    says = "only 3 videos: the interval is too narrow"
-    for one in (
-        agreement["raw"],
-        agreement["fleiss_kappa"],
-        agreement["krippendorff_alpha"],
-        *agreement["cohen_kappa"],
-    ):
-        assert one["low"] is not None
-        assert one["reason"] == says
-    shown = CliRunner().invoke(command, ["status", str(small.root)]).output
-    assert re.search(rf"raw +83\.3 \[.*\] \({says}\)", shown)
-    assert shown.count(says) == 4
-    many = helpers.make_dataset(tmp_path / "many", n_sets=10, images=False)
-    found = summarise(many, [*round_one("Ann", "Bo", n_sets=10), vote(0, 1, "Bo", "unsure")])["agreement"]["raw"]
-    assert "reason" not in found
 
 
 def test_votes_cast_with_the_others_in_sight_are_not_independent(small):

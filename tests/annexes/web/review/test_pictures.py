@@ -417,21 +417,6 @@ def run(capsys):
     return one
 
 
-def test_status_says_what_is_kept_and_how_far_people_agree(boxed, run):
-    shown = run("review", "status", boxed.root, "--ask", "box")
-    assert shown.exit_code == 0, shown.error
-    assert "3 of 3 images answered: 2 kept, 1 not" in shown.output
-    assert "reasons to discard: several 2" in shown.output
-    assert "1 image on which people disagree, pending: Ann 1, Bo 1" in shown.output
-    assert "median overlap (IoU)  0.62" in shown.output
-    assert not (boxed.root / "review.sqlite").exists(), "looking makes no store"
-    figures = json.loads(run("review", "status", boxed.root, "--ask", "box", "--json").output)
-    assert figures["table"] == {"pictures": 3, "answered": 3, "kept": 2, "discarded": 1}
-    assert figures["disagreed"]["count"] == 1
-    assert figures["unsettled"] == 1
-    assert [one["person"] for one in figures["people"]] == ["Ann", "Bo"]
-
-
 def test_export_writes_answers_figures_a_dataset_and_crops(boxed, tmp_path, run):
     before = {path: path.read_bytes() for path in boxed.root.glob("*.parquet")}
     out, crops = tmp_path / "boxed", tmp_path / "crops"

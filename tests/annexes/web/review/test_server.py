@@ -16,11 +16,10 @@ import pytest
 from strobe.annexes.web.guard import ServerAddress
 from strobe.annexes.web.review import queue
 from strobe.annexes.web.review import workflow as review
-from strobe.annexes.web.review.conduct import Conduct, Example, ReviewOptions
+from strobe.annexes.web.review.conduct import Example, ReviewOptions
 from strobe.annexes.web.review.examples import plain_examples, read_examples
 from strobe.annexes.web.review.people import People
 from strobe.annexes.web.review.store import Store
-from strobe.core.codec import encode
 from strobe.core.derivation import derive, reviewed
 from strobe.core.errors import StrobeError
 from strobe.core.records import Verdict
@@ -51,39 +50,6 @@ def test_a_review_over_http_to_a_reviewed_set(small, run_server, claim, decision
     data = folders.append_verdicts(small.root, votes)
     assert reviewed(data).n_sets == 3
     assert len(reviewed(data).sets.set) == 15, "round two overruled every doubt"
-
-
-def test_replays_and_corrections(small, run_server, claim, decision):
-    server = run_server(small)
-    ann, bo = server.client("Ann"), server.client("Bo")
-    card = claim(ann, want=1)["tasks"][0]
-    body = decision(card, 1)
-    assert ann.post("/api/decisions", json=body).json()["fresh"] is True
-    assert ann.post("/api/decisions", json={**body, "seconds": 9}).json()["fresh"] is False
-    assert ann.post("/api/decisions", json={**body, "decision": "unsure"}).status_code == 409
-    assert bo.post("/api/decisions", json=body).status_code == 409, (
-        "another person's vote cannot be replayed as one's own"
-    )
-    assert ann.post("/api/decisions", json=decision(card, 2, decision="unsure")).json()["fresh"] is True
-    assert [v.decision for v in server.store.all()] == ["similar", "unsure"]
-
-
-def test_label_stage_over_http(small, run_server, claim, decision):
-    server = run_server(small, labels=True)
-    ann = server.client("Ann")
-    cards = claim(ann)["tasks"]
-    assert [card["stage"] for card in cards] == ["anchor"] * 3
-    assert all(card["neighbour"] is None for card in cards)
-    first = cards[0]
-    given = first["labels"][0]["id"]
-    added = "n04" if given != "n04" else "n01"
-    for number, body in enumerate(
-        [{"labels": ["no such class"]}, {"stage": "pair"}, {"decision": "dissimilar", "reason": "everything"}]
-    ):
-        assert ann.post("/api/decisions", json=decision(first, 90 + number, **body)).status_code == 422
-    assert ann.post("/api/decisions", json=decision(first, 1, labels=[given, added])).status_code == 200
-    pair = next(card for card in claim(ann)["tasks"] if card["stage"] == "pair")
-    assert {label["id"] for label in pair["labels"]} == {given, added}, "the new labels are verified in pair review"
 
 
 def test_round_two_hides_or_shows_the_earlier_votes(small, run_server, claim, decision):
@@ -435,29 +401,6 @@ def test_what_is_left_for_others_is_not_open_for_me(database_url, small, clock):
     store.close()
 
 
-def test_what_another_holds_may_still_come_to_me(store, clock):
-    held = queue.claim(store, "bo", tab="t", want=12)
-    assert queue.claim(store, "ann", tab="t", want=12) == []
-    assert open_for(store, "ann") == 12, "when bo's leases run out"
-    clock.now += store.settings.lease_s + 1
-    assert len(queue.claim(store, "ann", tab="t", want=12)) == len(held)
-    assert open_for(store, "ann") == 12
-
-
-def test_pairs_that_wait_for_their_anchors_labels_are_open(database_url, small, clock):
-    store = Store(database_url, clock=clock)
-    store.prepare(small, ReviewOptions(controls=0, labels=True))
-    assert open_for(store, "ann") == 15
-    anchors = queue.claim(store, "bo", tab="t", want=3)
-    assert [c.stage for c in anchors] == ["anchor"] * 3
-    assert open_for(store, "ann") == 15
-    store.cast([vote(anchors[0].task, "bo", stage="anchor")])
-    assert open_for(store, "ann") == 14
-    store.cast([vote(anchors[1].task, "bo", "dissimilar", stage="anchor")])
-    assert open_for(store, "ann") == 9, "a bad anchor's pairs do not come"
-    store.close()
-
-
 def votes_on(card, decision, start=0, **marks):
     """The body of a decision on a set: similar, except what `marks` says by place."""
     votes = [decision(member, start + place) for place, member in enumerate(card["members"])]
@@ -577,19 +520,3 @@ def test_examples_come_from_a_file_of_votes_or_are_plain(small, tmp_path):
     assert [one.decision for one in plain] == ["similar", "dissimilar", "similar", "dissimilar"]
     assert all((one.frame_id.split(":")[0] == f"vid{one.set_id[-1]}") == (one.decision == "similar") for one in plain)
     assert plain_examples(small, 0, seed=0) == ()
-
-
-def test_how_it_was_run_is_remembered(small, run_server):
-    settings = {
-        "at_once": "set",
-        "hints": "before",
-        "goal": 7,
-        "guidelines": "# x",
-        "examples": plain_examples(small, 2, seed=0),
-    }
-    server = run_server(small, **settings)
-    conduct = server.store.conduct()
-    assert conduct.settings == ReviewOptions(controls=0.0, **settings)
-    figures = json.loads(json.dumps(review.status(small.root)))
-    assert figures["conduct"] is None, "this folder's own store is another"
-    assert Conduct.from_json(json.loads(json.dumps(encode(conduct)))) == conduct

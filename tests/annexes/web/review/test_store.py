@@ -100,12 +100,6 @@ def test_time_never_runs_backwards(store, clock):
     assert first < second[0].answer.at < second[1].answer.at < third
 
 
-def test_no_two_people_get_the_same_pair(store):
-    given = [take(store, who, want=4) for who in ("ann", "bo", "cy")]
-    assert len({task.task_id for tasks in given for task in tasks}) == 12
-    assert take(store, "di") == []
-
-
 def test_leases_are_returned_after_the_time_out(store, clock):
     first = take(store, "ann", want=12)
     assert take(store, "bo") == []
@@ -224,18 +218,6 @@ def test_the_queue_says_what_the_protocol_says(small, tmp_path_factory, drawn):
         doubtful = any(not is_clean(v) for v in first.values())
         accused = any(v.bad_anchor for v in everyone.values())
         assert bool(row["open2"]) == (doubtful and (task.set_id not in dropped or accused))
-
-
-def test_votes_from_the_folder_are_taken_in_once(database_url, small, clock):
-    imported = replace(vote(plan(small, secret=b"x", seed=0, controls=0)[0], "ann"), at=timestamp(clock.now - 5))
-    store = Store(database_url, clock=clock)
-    for _ in range(2):
-        store.prepare(replace(small, verdicts=(imported,)), ReviewOptions(controls=0))
-    assert list(store.all()) == [imported]
-    assert store.extend([imported]) == 0
-    assert len(take(store, "bo", want=12)) == 11
-    assert store.history("ann")[0][1] == imported
-    store.close()
 
 
 def test_a_store_belongs_to_one_dataset(store, helpers, tmp_path):

@@ -22,7 +22,6 @@ from click.testing import CliRunner
 from strobe.analyses.voting import asked, too_quick, warnings
 from strobe.annexes.web.review import queue
 from strobe.annexes.web.review import workflow as review
-from strobe.annexes.web.review.command import command
 from strobe.annexes.web.review.conduct import ReviewOptions
 from strobe.annexes.web.review.store import Store
 from strobe.cli.main import cli
@@ -249,20 +248,6 @@ def test_the_real_anchor_annotations(helpers, tmp_path):
 # -- the command line -------------------------------------------------------------------------------------------------
 
 
-def test_status_and_export_on_the_command_line(small):
-    decide_all(small)
-    runner = CliRunner()
-    shown = runner.invoke(command, ["status", str(small.root)])
-    assert shown.exit_code == 0
-    assert re.search(r"pairs +12 +12 +12", shown.output)
-    assert "Krippendorff" in shown.output
-    as_json = runner.invoke(command, ["status", str(small.root), "--json"])
-    assert json.loads(as_json.output)["table"]["pairs"] == 12
-    exported = runner.invoke(command, ["export", str(small.root)])
-    assert exported.exit_code == 0
-    assert "verdicts.parquet" in exported.output
-
-
 def test_a_taken_port_is_one_line(small):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -367,23 +352,6 @@ def test_the_name_of_the_importer_is_checked_too(small, tmp_path):
     (small.root / "review.sqlite").unlink()
     with pytest.raises(StrobeError, match="differs from 'Ann'"):
         review.import_votes(small.root, file, annotator="ann")
-
-
-def test_two_spellings_already_there_stay_two(small, tmp_path):
-    """A store from before the rule: each name goes on as it is."""
-    store = Store(f"sqlite:///{small.root / 'review.sqlite'}")
-    store.prepare(small, ReviewOptions(controls=0))
-    pair = queue.claim(store, "Ann", tab="t", want=1)[0].task
-    from strobe.core.records import Verdict
-
-    for name in ("Ann", "ann"):
-        store.cast([Verdict(
-            verdict_id=f"v-{name}", annotator=name, at="", stage="pair", set_id=pair.set_id, frame_id=pair.frame_id,
-            decision="similar",
-        )])  # fmt: skip
-    store.close()
-    file = write(tmp_path / "one.csv", "set0,vid0:1,similar,ann", "set0,vid0:1,similar,Ann")
-    assert review.import_votes(small.root, file, annotator="x")["added"] == 2
 
 
 GOLDEN = Path(__file__).parents[3] / "golden"

@@ -214,15 +214,6 @@ def test_tags_are_rows_that_are_never_changed(tmp_path):
     assert "'=second()" in tags_csv(rows), "a spreadsheet does not run it"
 
 
-def test_a_line_that_a_kill_cut_off_is_dropped(tmp_path):
-    add_rows(tmp_path, ["a"], who="Ann", act="tag", text="odd")
-    whole = (tmp_path / TAGS).read_bytes()
-    (tmp_path / TAGS).write_bytes(whole + whole[:20])
-    assert len(read_tags(tmp_path)) == 1
-    add_rows(tmp_path, ["b"], who="Ann", act="tag", text="odd")
-    assert [row.set_id for row in read_tags(tmp_path)] == ["a", "b"]
-
-
 @pytest.mark.parametrize(
     "line", ["{}", "[1]", '{"at":1}', "text", json.dumps({"at": "", "who": "", "set_id": "", "act": "x", "text": ""})]
 )
