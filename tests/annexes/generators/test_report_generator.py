@@ -15,12 +15,7 @@ from made_cautions import check_cautions
 from strobe.analyses.results import Results
 from strobe.annexes.generators.study import figures as figures_generator
 from strobe.annexes.generators.study.chapter import build_strips
-from strobe.annexes.generators.study.words import (
-    generator_lead,
-    granular,
-    granular_rows,
-    ratio_text,
-)
+from strobe.annexes.generators.study.words import generator_lead, granular, granular_rows, ratio_text
 from strobe.core.estimate import Estimate
 from strobe.report.headline import headline_lines
 from strobe.report.page import PageOptions, write_report

@@ -33,11 +33,7 @@ from strobe.engine.engine import EngineOptions, run_models
 from strobe.engine.forward import Runner
 from strobe.engine.worker import DecodeOptions
 from strobe.models.plan import ImagePlan
-from strobe.store.shards import (
-    KEY_FACTS,
-    FrameNames,
-    ModelShards,
-)
+from strobe.store.shards import KEY_FACTS, FrameNames, ModelShards
 from strobe.workflows.build import build
 from strobe.workflows.options import BuildOptions
 
@@ -161,10 +157,7 @@ def test_on_a_gpu() -> None:
     found = [one.astype(">u4").tobytes().hex() for one in words]
     assert found == [hashlib.sha256(one.tobytes()).hexdigest() for one in frames.cpu().numpy()]
     planes = torch.randint(0, 256, (3, 96, 64), dtype=torch.uint8, device="cuda")
-    colour, out = (
-        Colour("bt709", full_range=False),
-        torch.empty((3, 64, 64, 3), dtype=torch.uint8, device="cuda"),
-    )
+    colour, out = (Colour("bt709", full_range=False), torch.empty((3, 64, 64, 3), dtype=torch.uint8, device="cuda"))
     luma = torch.tensor([one.data_ptr() for one in planes], device="cuda")
     convert(luma, luma + 64 * 64, 64, out, colour.coefficients())
     assert torch.equal(out, rgb_of_nv12(planes, colour))

@@ -510,10 +510,7 @@ def test_annotations_of_another_frame_or_video_are_refused(tmp_path: Path) -> No
     own = {"video": "ILSVRC2015_val_00000000", "filename": "{0:06d}"}
     right = _with_annotations(annotated(tmp_path / "right", **own))
     assert dataset_facts(right).readings is None
-    for name, change in (
-        ("shifted", {"filename": "{0:06d}1"}),
-        ("other", {"video": "ILSVRC2015_val_00000001"}),
-    ):
+    for name, change in (("shifted", {"filename": "{0:06d}1"}), ("other", {"video": "ILSVRC2015_val_00000001"})):
         with pytest.raises(InvalidFile, match="so it belongs to another frame or video"):
             _with_annotations(annotated(tmp_path / name, **own | change))
     with pytest.raises(InvalidFile, match=r"its sizes contradict 3 of 3 images; first .*: 64×64 instead of 64×80"):

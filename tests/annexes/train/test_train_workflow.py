@@ -467,10 +467,7 @@ def test_a_training_with_unlabelled_held_out_sets_is_that_without_them(
     labels = replace(held.labels, frame=held.labels.frame[kept], label=held.labels.label[kept])
     recipe = find("stills", changes=["epochs=2", "batch=12", "schedule=plateau"], model=NET)
     found = {}
-    for name, side in (
-        ("blank", replace(held, labels=labels)),
-        ("without", held.keep_rows(~blank[held.sets.set])),
-    ):
+    for name, side in (("blank", replace(held, labels=labels)), ("without", held.keep_rows(~blank[held.sets.set]))):
         given = [Material(dataset=one, source=material.source) for one in (trained_on, side)]
         say = heard if name == "blank" else Silent()
         found[name] = train(recipe, given[0], NET, tmp_path / name, OPTIONS, say, held_out=given[1])

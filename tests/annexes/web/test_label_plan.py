@@ -200,11 +200,7 @@ def test_a_check_corrects_the_bound(world: Path, command: Called) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ask", "source", "text"),
-    [
-        ("name", "nowhere", "is not a run"),
-        ("check", "random", "is not a run"),
-    ],
+    ("ask", "source", "text"), [("name", "nowhere", "is not a run"), ("check", "random", "is not a run")]
 )
 def test_a_plan_that_cannot_be_made_is_one_line(world: Path, ask: str, source: str, text: str) -> None:
     with pytest.raises(StrobeError, match=text):

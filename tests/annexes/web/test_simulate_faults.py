@@ -10,10 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not hasattr(os, "fork"), reason="the simulator forks"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not hasattr(os, "fork"), reason="the simulator forks")]
 
 UNSYNCED = """
 from strobe.annexes.web.review.database import Database
