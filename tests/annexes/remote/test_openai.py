@@ -6,13 +6,13 @@ import json
 import math
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from chat_endpoint import Asked, ChatEndpoint, completion
+from chat_endpoint import Asked, completion
 from faulty_proxy import FaultyProxy
 
 from strobe.annexes.remote.chat_images import ImageEncoding
@@ -438,25 +438,6 @@ def clips(tmp_path_factory: pytest.TempPathFactory) -> Clips:
     with pytest.raises(SystemExit):
         main(["synthesize", str(path), "--videos", "26", "--k", "2", "--size", "48", "-q"])
     return Clips(path)
-
-
-@pytest.fixture(autouse=True)
-def no_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OPENAI_API_KEY", "STROBE_TOKEN"):
-        monkeypatch.delenv(name, raising=False)
-
-
-@pytest.fixture
-def serve() -> Iterator[Callable[..., ChatEndpoint]]:
-    running = []
-
-    def start(answer: Any, **options: Any) -> ChatEndpoint:
-        running.append(ChatEndpoint(answer, **options))
-        return running[-1]
-
-    yield start
-    for one in running:
-        one.__exit__()
 
 
 def settings(folder: Path, name: str = "settings.json", **given: Any) -> Path:

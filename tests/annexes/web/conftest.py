@@ -1,6 +1,6 @@
-"""The sources to import of the tests of workflows."""
+"""The sources to import of the tests of workflows, and the servers of this folder."""
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "workflows"))
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[2] / "workflows")]
