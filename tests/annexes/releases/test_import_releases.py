@@ -395,7 +395,7 @@ def test_snippets_bring_frame_rates_times_and_types(tmp_path: Path) -> None:
 YTID = "KxDh7a8_AmU"
 
 
-def ytbb_of_release_facts(root: Path) -> Path:
+def short_ytbb(root: Path) -> Path:
     """One anchor at 200 ms, which is frame 5 at 25 frames a second, with two neighbours."""
     anchor = f"{YTID}_200/frame-5.jpg"
     (root / "ytbb_videos" / f"{YTID}_200").mkdir(parents=True)
@@ -414,7 +414,7 @@ def table(path: Path, *rows: str) -> Path:
 
 
 def test_youtube_bb_boxes_are_fractions_and_go_to_the_anchors(tmp_path: Path) -> None:
-    source = ytbb_of_release_facts(tmp_path / "src")
+    source = short_ytbb(tmp_path / "src")
     csv = table(
         tmp_path / "yt_bb_detection_validation.csv.gz",
         f"{YTID},200,0,person,3,present,0.1,0.6,0.25,0.75",
@@ -446,7 +446,7 @@ def test_youtube_bb_boxes_are_fractions_and_go_to_the_anchors(tmp_path: Path) ->
 
 @pytest.mark.parametrize(("rate", "fits"), [(25, True), (10, False)])
 def test_videos_of_youtube_bb_are_checked_by_the_anchors_time(rate: int, fits: bool, tmp_path: Path) -> None:
-    source = ytbb_of_release_facts(tmp_path / "src")
+    source = short_ytbb(tmp_path / "src")
     snippet(tmp_path / f"videos/{YTID}.mp4", 12, rate=rate)
     done = import_ytbb_robust(source, tmp_path / "dst", files=YtbbFiles(videos=tmp_path / "videos"), how=COPY)
     assert (done.dataset.videos.fps(0) == Fraction(25)) is fits

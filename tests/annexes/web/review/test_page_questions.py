@@ -356,18 +356,16 @@ def drawn(purpose, names):
 
 
 @pytest.fixture
-def many_of_page_check(helpers, tmp_path):
+def sampled(helpers, tmp_path):
     """Eight sets of three images, of which four are checked and two are named."""
-    made = helpers.make_dataset(tmp_path / "many_of_page_check", n_sets=8, k=1)
+    made = helpers.make_dataset(tmp_path / "sampled", n_sets=8, k=1)
     names = made.sets.set_id.tolist()
     rows = [*drawn("check", names[:4]), *drawn("name", [names[5], names[2]])]
     return folders.append_answers(made.root, "samples", rows)
 
 
-def test_sets_are_checked_by_keyboard_and_by_touch(many_of_page_check, run_server, visit, tmp_path):
-    server = run_server(
-        many_of_page_check, url=f"sqlite:///{many_of_page_check.root / 'review.sqlite'}", ask="check", votes=2
-    )
+def test_sets_are_checked_by_keyboard_and_by_touch(sampled, run_server, visit, tmp_path):
+    server = run_server(sampled, url=f"sqlite:///{sampled.root / 'review.sqlite'}", ask="check", votes=2)
     ann, bo = visit(server.url, "Ann"), visit(server.url, "Bo", **PHONE)
     for visitor, act in (
         (ann, lambda: ann.page.keyboard.press("1")),
@@ -385,13 +383,13 @@ def test_sets_are_checked_by_keyboard_and_by_touch(many_of_page_check, run_serve
         visitor.saved()
     said = Counter((one.annotator, one.said) for one in server.store.all())
     assert said == {("Ann", "one"): 4, ("Bo", "changed"): 4}
-    figures = review.export(many_of_page_check.root, ask="check")
+    figures = review.export(sampled.root, ask="check")
     assert figures["sets"] == {"asked": 4, "answered": 4, "waiting": 0}
-    assert len(folders.read(many_of_page_check.root).checks) == 8
+    assert len(folders.read(sampled.root).checks) == 8
 
 
-def test_only_the_sets_of_a_plan_are_named_and_become_labels(many_of_page_check, run_server, visit):
-    server = run_server(many_of_page_check, url=f"sqlite:///{many_of_page_check.root / 'review.sqlite'}", ask="name")
+def test_only_the_sets_of_a_plan_are_named_and_become_labels(sampled, run_server, visit):
+    server = run_server(sampled, url=f"sqlite:///{sampled.root / 'review.sqlite'}", ask="name")
     ann = visit(server.url, "Ann")
     ann.shown()
     more = True
@@ -404,11 +402,11 @@ def test_only_the_sets_of_a_plan_are_named_and_become_labels(many_of_page_check,
     answers = list(server.store.all())
     sets = dict(
         zip(
-            many_of_page_check.frame_ids(many_of_page_check.sets.anchor_frame),
-            many_of_page_check.sets.set_id.tolist(),
+            sampled.frame_ids(sampled.sets.anchor_frame),
+            sampled.sets.set_id.tolist(),
             strict=True,
         )
     )
-    names = many_of_page_check.sets.set_id.tolist()
+    names = sampled.sets.set_id.tolist()
     assert [sets[one.frame_id] for one in answers] == [names[5], names[2]], "in the order of the plan"
     assert {one.condition for one in answers} == {LABEL}
