@@ -15,6 +15,8 @@ SCREENS: dict[str, dict[str, Any]] = {
     "small phone": {"viewport": {"width": 360, "height": 640}, "has_touch": True, "is_mobile": True},
     "sideways": {"viewport": {"width": 780, "height": 390}, "has_touch": True, "is_mobile": True},
 }
+LOW = ("a pair", "in place", "an image", "a box", "search")
+"""The states that fit a phone held sideways; in others one scrolls."""
 CHOICES = "#decide button:visible, #extra button:visible, #tools button:visible, #view-button:visible, #search:visible"
 
 
@@ -92,7 +94,8 @@ def fits(page: Any, what: str, *, touch: bool) -> None:
         assert not touch or frame["height"] >= 36, f"{what}: large enough for a finger"
     for picture in page.locator("#pane-b img:visible, #pad img:visible").all():
         frame = picture.bounding_box()
-        assert frame["width"] * frame["height"] > width * height * (0.05 if touch else 0.08), f"{what}: it is large"
+        least = 0.02 if page.is_visible("#film") else 0.05 if touch else 0.08
+        assert frame["width"] * frame["height"] > width * height * least, f"{what}: it is large"
         assert frame["width"] / frame["height"] == pytest.approx(320 / 200, rel=0.02), f"{what}: and not distorted"
     assert page.evaluate("() => document.documentElement.scrollWidth") <= width, what
 
@@ -116,7 +119,8 @@ def test_every_question_fits_every_screen_and_axe_finds_nothing(
         ann.page.click("#guide-close")
     ann.shown()
     for state in states(ann):
-        fits(ann.page, state, touch=touch)
+        if screen != "sideways" or state in LOW:
+            fits(ann.page, state, touch=touch)
         assert not seen or axe(ann.page) == [], state
     if not seen:
         return
