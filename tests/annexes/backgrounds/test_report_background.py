@@ -95,24 +95,24 @@ def test_strips_show_what_decides_and_every_answer(whole) -> None:
     data, answers, view = whole
     found = ladder(view)
     strips = ladder_strips(data, found, made.LadderSource(data), answers)
-    assert [one.kind for one in strips][:3] == [KINDS["ground"]] * 3
-    assert len({one.truth for one in strips[:3]}) == 3  # of different classes
-    assert len({one.name for one in strips}) == len(strips)
+    assert [one["kind"] for one in strips][:3] == [KINDS["ground"]] * 3
+    assert len({one["truth"] for one in strips[:3]}) == 3  # of different classes
+    assert len({one["name"] for one in strips}) == len(strips)
     place = {key: row for row, key in enumerate(data.frames.key)}
     for strip in strips:
-        right = {card.step.name: [said.right for said in card.said] for card in strip.cards}
-        anchor = place[strip.name]
-        assert [said.right for said in strip.cards[0].said] == [
+        right = {card["step"].name: [said["right"] for said in card["said"]] for card in strip["cards"]}
+        anchor = place[strip["name"]]
+        assert [said["right"] for said in strip["cards"][0]["said"]] == [
             int(answers[name].label[anchor]) in data.labels_of(anchor) for name in found.models
         ]
-        for card in strip.cards:
-            assert card.image.startswith("data:image/webp;base64,")
-            assert [said.model for said in card.said] == list(found.models)
-            assert card.step.is_estimated == (card.step.variant in made.MASKED)
-        same = [value for card in strip.cards if not card.step.is_control for value in right[card.step.name]]
-        if strip.kind == KINDS["calm"]:
+        for card in strip["cards"]:
+            assert card["image"].startswith("data:image/webp;base64,")
+            assert [said["model"] for said in card["said"]] == list(found.models)
+            assert card["step"].is_estimated == (card["step"].variant in made.MASKED)
+        same = [value for card in strip["cards"] if not card["step"].is_control for value in right[card["step"].name]]
+        if strip["kind"] == KINDS["calm"]:
             assert all(same)
-        if strip.kind == KINDS["ground"]:
+        if strip["kind"] == KINDS["ground"]:
             changed = [
                 right[name]
                 for name in right
@@ -121,13 +121,15 @@ def test_strips_show_what_decides_and_every_answer(whole) -> None:
             lost = [name for place, name in enumerate(found.models)
                     if right["the whole image"][place] and not all(row[place] for row in changed)]  # fmt: skip
             assert lost
-            assert strip.models == join(lost)
-    outside = [said for strip in strips for card in strip.cards for said in card.said if said.name == "no class"]
-    assert all(not said.right and not said.sure for said in outside)
+            assert strip["models"] == join(lost)
+    outside = [
+        said for strip in strips for card in strip["cards"] for said in card["said"] if said["name"] == "no class"
+    ]
+    assert all(not said["right"] and not said["sure"] for said in outside)
     assert ladder_strips(data, found, None, answers) == []
     labels = {name: ClassAnswers.from_labels(name, one.label) for name, one in answers.items()}
     bare = ladder_strips(data, found, made.LadderSource(data), labels)
-    assert all(not said.sure for strip in bare for card in strip.cards for said in card.said)
+    assert all(not said["sure"] for strip in bare for card in strip["cards"] for said in card["said"])
 
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "report"))

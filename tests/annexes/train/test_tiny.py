@@ -24,7 +24,7 @@ from strobe.core.dataset import DatasetInfo
 from strobe.core.errors import InvalidFile, StrobeError
 from strobe.core.ports import Detector, Silent
 from strobe.core.records import Box
-from strobe.engine.prediction import PredictOptions
+from strobe.engine.running import Running
 from strobe.models.detectors import tiny
 from strobe.models.detectors.tiny_net import INPUT, STRIDE, NetBoxes, TinyNet
 from strobe.models.options import LoadOptions, ModelName
@@ -121,7 +121,7 @@ def test_letterboxing_is_exact_to_the_pixel(shipped: Detector) -> None:
 def test_the_shipped_weights_are_good_and_flicker(tmp_path: Path) -> None:
     synthesize(tmp_path / "world", SyntheticOptions(world=DETECTION_WORLD, videos=8, seed=99))
     measured = evaluate(
-        tmp_path / "world", ["strobe-tiny"], tmp_path / "run", prediction=PredictOptions(load=CPU),
+        tmp_path / "world", ["strobe-tiny"], tmp_path / "run", prediction=Running.of(CPU),
         request=ScoreRunOptions(), progress=Silent(), with_report=False,
     ).results.models["strobe-tiny"]  # fmt: skip
     orig, worst = measured.headline.orig.value, measured.headline.pmk.value
