@@ -509,6 +509,7 @@ def test_loopback_answers_to_its_own_names_only():
     assert address.hosts == {"127.0.0.1:8321", "localhost:8321", "[::1]:8321"}
     assert address.origins == {"http://127.0.0.1:8321", "http://localhost:8321", "http://[::1]:8321"}
     assert ServerAddress.of("::1", 80).hosts >= {"[::1]:80", "[::1]", "localhost"}
+    assert ServerAddress.of("192.0.2.7", 80).hosts == {"192.0.2.7:80", "192.0.2.7"}
 
 
 @pytest.mark.parametrize(

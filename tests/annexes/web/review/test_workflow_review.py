@@ -521,3 +521,20 @@ def test_a_set_at_a_time_has_a_pace_of_its_own(data):
     rushed = votes_of(data, "Ann", seconds=[0.1], choose=careful, page="1f0c.set20")
     assert all(map(too_quick, rushed)), "two seconds are not enough"
     assert [replace(quick[0], page_version=page).at_once for page in ("", "1f0c", "1f.set0", "x.set7")] == [1, 1, 1, 7]
+
+
+def test_a_line_that_comes_back_to_an_earlier_word_wins(small, tmp_path):
+    said = ["similar", "dissimilar", "similar", "similar"]
+    file = write(tmp_path / "votes.csv", *(f"set0,vid0:1,{one},Ann" for one in said))
+    assert review.import_votes(small.root, file, annotator="x") == {"read": 3, "added": 3, "elsewhere": 0}
+    assert last_word(small) == {"similar"}
+    assert review.import_votes(small.root, file, annotator="x")["added"] == 0
+
+
+def test_the_last_of_equal_times_wins(small, tmp_path):
+    for number, said in enumerate(permutations(["similar", "dissimilar", "unsure"])):
+        lines = [f"set0,vid0:1,{one},P{number},2020-01-01T00:00:00Z" for one in said]
+        file = write(tmp_path / "votes.csv", *lines, header="set,frame,decision,annotator,at")
+        review.import_votes(small.root, file, annotator="x")
+        assert review.import_votes(small.root, file, annotator="x")["added"] == 0
+        assert latest_votes(votes_in(small))["set0", "vid0:1"][f"P{number}"].decision == said[-1]

@@ -16,7 +16,7 @@ from made_world import SPACE, answers, make_dataset
 from strobe.annexes.web.view.finding import lock_state
 from strobe.annexes.web.view.library import Library
 from strobe.annexes.web.view.tags import TAGS, add_rows, notes_of, read_tags, tags_csv, tags_of
-from strobe.core.errors import InvalidFile
+from strobe.core.errors import InvalidFile, InvalidValue
 from strobe.core.locks import writing
 from strobe.core.ports import Silent
 from strobe.formats.bring import bring
@@ -286,3 +286,28 @@ def test_a_refused_dataset_stays_refused(world):
     now[0] = 10.0
     library.look()
     assert library.dataset_of(run) == (data, "sets.parquet: damaged")
+
+
+def test_a_server_for_others_needs_names(command, world):
+    code, _, err = command("view", world, "--host", "0.0.0.0", "--public-url", "http://a:1")
+    assert code == 2
+    assert "--invite NAME" in err
+    code, _, err = command("view", world, "--invite", "<b>")
+    assert code == 2
+    assert "name: expected" in err
+
+
+def test_one_action_tags_only_so_many(tmp_path):
+    with pytest.raises(InvalidValue, match="at most 20,000"):
+        add_rows(tmp_path, ["a"] * 20_001, who="Ann", act="tag", text="odd")
+    assert not (tmp_path / TAGS).exists()
+
+
+def test_the_list_has_the_note_about_damaged_results(world, command):
+    path = world / "run/results.json"
+    path.write_text(path.read_text().replace("0.", "0.1", 1))
+    code, out, _ = command("view", world / "run", "--list")
+    assert code == 0
+    assert "results.json: damaged: its content does not match its digest in digests.json; run strobe score again" in out
+    note = json.loads(command("view", world / "run", "--json")[1])["runs"][0]["note"]
+    assert note in out
