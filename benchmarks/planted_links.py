@@ -20,12 +20,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.analyses.plan import ScoreOptions
 from strobe.core.answers import BoxAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.estimate import Estimate
 from strobe.core.tables import Boxes
 from strobe.studies.unlabelled.records_links import LinkScore
-from strobe.studies.unlabelled.score_links import LinkOptions, link_score
+from strobe.studies.unlabelled.score_links import link_score
 from strobe.synthetic.sets import SyntheticOptions
 from strobe.synthetic.world import WorldOptions
 from strobe.workflows.synthesize import rendered
@@ -134,7 +135,7 @@ def plant(dataset: Dataset, faults: Faults, *, seed: int = 0) -> Planted:
     return Planted(answers=answers, tracks=len(tracks), missing=float((~kept | (score == DIP)).mean()), **count)
 
 
-def scored(dataset: Dataset, planted: Planted, options: LinkOptions | None = None) -> LinkScore:
+def scored(dataset: Dataset, planted: Planted, options: ScoreOptions | None = None) -> LinkScore:
     """Return the link score of the planted answers."""
     score = link_score(dataset, planted.answers, options)
     if not isinstance(score, LinkScore):

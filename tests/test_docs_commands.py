@@ -10,6 +10,7 @@ import glob
 import json
 import os
 import re
+import runpy
 import shlex
 import shutil
 import signal
@@ -140,7 +141,7 @@ LAID = {
     "docs/vary.md": "DATASET data/photos data/clips",
     "docs/annexes/releases.md": "downloads cat-or-dog",
     "docs/datasets.md": "downloads",
-    "docs/detection.md": "boxed coco_results.json",
+    "docs/detection.md": "boxed coco_results.json tool-boxes",
     "docs/models.md": "colours matrix.npy",
     "docs/report.md": "DATASET scores.json",
     "docs/annexes/web-review.md": "DATASET votes.csv scores.json run runs/detector flicker guidelines.md examples.csv",
@@ -332,6 +333,10 @@ def lay(name: str, stock: Path, here: Path) -> None:
         (here / "mine.py").write_text(f"def make():\n    return lambda images: [[1.0, 0.0] for _ in images], {names}\n")
     elif name == "matrix.npy":
         np.save(here / name, np.eye(3))
+    elif name == "tool-boxes":
+        tools = ROOT / "tests/formats/tools"
+        shutil.copytree(tools, here, dirs_exist_ok=True)
+        runpy.run_path(str(tools.parent / "made_tool_boxes.py"))["clip"](here / "clip.mkv", fps=10)
     elif name == "coco_results.json":
         same = {"category_id": 16, "bbox": [1, 1, 9, 9], "score": 0.5}
         write_json(here / name, [{"image_id": row["key"], **same} for row in rows_of(stock / "world")])

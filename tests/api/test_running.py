@@ -271,7 +271,7 @@ def test_evaluate_is_the_command_line_s(world: Path, tmp_path: Path) -> None:
     assert found.to_frame()["model"].unique().tolist() == ["alive", "answers"]
     assert "failed: broken: " in repr(found)
     assert "<table>" in found._repr_html_()
-    with pytest.raises(StrobeError, match="before and after: expected both, or neither"):
+    with pytest.raises(StrobeError, match="before and after must be used together; name both models"):
         strobe.report(tmp_path / "run", before="alive")
     with pytest.raises(StrobeError, match="has no results of nobody; its models are"):
         strobe.report(tmp_path / "run", show=["nobody"])

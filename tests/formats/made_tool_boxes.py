@@ -26,6 +26,22 @@ BOXES: dict[int, list[tuple[int, float, tuple[float, float, float, float]]]] = {
 """The class, score and corners of the boxes on each frame, counted from 0."""
 
 
+def clip(path: Path, *, fps: int) -> Path:
+    """A clip of as many frames, each different."""
+    import av
+
+    texture = np.random.default_rng(0).integers(60, 160, (HEIGHT, WIDTH, 3), dtype=np.uint8)
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("libx264", rate=fps)
+        stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "yuv420p"
+        for index in range(FRAMES):
+            image = texture.copy()
+            image[:8, : 8 + index] = 255
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(image, format="rgb24")))
+        container.mux(stream.encode())
+    return path
+
+
 def ultralytics(folder: Path) -> Path:
     """What `yolo predict source=clip.mkv save_txt save_conf` writes: its own results, saved by its own method."""
     import torch

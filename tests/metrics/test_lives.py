@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from itertools import permutations
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from strobe.analyses.box_measures import BoxAnswersAlong, BoxPlan
+from strobe.analyses.clips import ModelColumns, Tolerance, differences
+from strobe.analyses.measures import column_of, measures_of
 from strobe.core.answers import BoxAnswers
 from strobe.core.errors import InvalidValue
 from strobe.metrics.lives import Footage, LifeRules, Lives, best_pairs, follow, jitter
@@ -244,6 +248,25 @@ def test_more_outages_are_never_better(film: Film, some: list[list[tuple[int, in
     both = [one + other for one, other in zip(some, more, strict=True)]
     before, after = (Told.of(lives_of(boxes_of(film, runs), 120), lasting) for runs in (some, both))
     assert after.is_no_better_than(before)
+
+
+@settings(deadline=None, max_examples=60)
+@given(FILMS, RUNS, RUNS)
+def test_no_verdict_is_better_with_more_outages(film: Film, some: list[list[tuple[int, int]]], more: Any) -> None:
+    """Two detectors on these clips: the measures that lead never call the one with more outages better."""
+    both = [one + other for one, other in zip(some, more, strict=True)]
+    plan = BoxPlan(SimpleNamespace(frames=range(120)), footage_of(120), np.zeros(120, dtype=int), 0, True)  # type: ignore[arg-type]
+    leading = [measure for measure in measures_of("boxes") if measure.lead]
+    assert [measure.name for measure in leading] == ["outage_seconds", "completeness", "longest_outage"]
+    old, new = (
+        ModelColumns(name=name, columns={measure.name: column_of(measure, along) for measure in leading})
+        for name, along in (
+            (name, BoxAnswersAlong(plan, answers_of(boxes_of(film, runs), 120)))
+            for name, runs in (("old", some), ("new", both))
+        )
+    )
+    found = differences(leading, old, new, scope="these-clips", tolerance=Tolerance())
+    assert {one.verdict for one in found} <= {"worse", "the same"}
 
 
 @settings(deadline=None, max_examples=60)

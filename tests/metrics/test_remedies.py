@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from strobe.core.answers import BoxAnswers
 from strobe.core.errors import ModelFailed
-from strobe.metrics.links import LinkRules
+from strobe.metrics.lives import LifeRules
 from strobe.metrics.remedies import (
     KINDS,
     Remedy,
@@ -252,7 +252,7 @@ def table(objects: list[list[tuple[float, int, float] | None]], n: int = N) -> B
 
 def with_remedy(found: BoxAnswers, text: str) -> BoxAnswers:
     frames = np.arange(found.n_frames)
-    rules = LinkRules(max_gap=N)
+    rules = LifeRules(short=N)
     return remedied_boxes(found, frames, np.zeros(len(frames), dtype=int), frames / 10, Remedy.of(text), rules)
 
 

@@ -86,6 +86,24 @@ def test_each_file_has_its_own_modules(imports: str, value: str, files: dict[str
     assert not new & {"net", "kit", "deepkit", "deeper", "model"}
 
 
+def test_installed_packages_keep_their_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The way of cv2: it imports itself again by name, from a folder that the file puts on `sys.path`."""
+    package = tmp_path / "installed" / "fakecv"
+    package.mkdir(parents=True)
+    (package.parent / "fakecv-1.0.dist-info").mkdir()
+    (package / "__init__.py").write_text("import sys\nVALUE = 7 if sys.modules['fakecv'].__name__ == 'fakecv' else 0\n")
+    (package / "late.py").write_text("VALUE = 1\n")
+    imports = f"import sys\nsys.path.append({str(package.parent)!r})\nimport fakecv\n"
+    imports += "def late():\n    from fakecv.late import VALUE\n    return VALUE + fakecv.VALUE"
+    path = tmp_path / "model.py"
+    path.write_text(MODEL.format(imports=imports, value="late()"))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    assert _value(_load(path)) == 8
+    assert sys.path[-1] == str(package.parent)
+    for name in ("fakecv", "fakecv.late"):
+        monkeypatch.delitem(sys.modules, name)
+
+
 def test_an_import_inside_the_function_is_the_files_own_too(tmp_path: Path) -> None:
     text = MODEL.format(imports="def late():\n    from net import VALUE\n    return VALUE", value="late()")
     models = [_load(path) for path in _two(tmp_path, {"model.py": text, "net.py": "VALUE = @N\n"})]

@@ -271,7 +271,7 @@ def test_nothing_can_close_the_script_element():
 
 def test_bad_options_and_places_are_one_line(lean, painted, tmp_path):
     dataset, predictions, _, _ = painted
-    with pytest.raises(InvalidValue, match="picture_px"):
+    with pytest.raises(InvalidValue, match="--image-px: expected 32 to 2000, got 3"):
         PageOptions(picture_px=3)
     (tmp_path / "file").write_text("x")
     with pytest.raises(CannotWrite, match=r"not a folder|already exists"):

@@ -109,6 +109,7 @@ def test_the_page_of_a_study_has_people_beside_models_and_still_what_it_was(stud
     ):
         assert part in page
     assert page.count('data-picks="people_confusion"') == 1
+    assert re.search(r'<td class="right" data-value="0\.\d+">', page), "sorted by value, and not as text"
     assert "controls right" in page
     with (tmp_path / "tables/label_preservation.csv").open() as file:
         rows = list(csv.DictReader(file))

@@ -9,6 +9,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from strobe.analyses.plan import ScoreOptions
 from strobe.core.answers import BoxAnswers, State
 from strobe.core.codec import decode, encode
 from strobe.core.dataset import Dataset
@@ -16,7 +17,7 @@ from strobe.core.errors import InvalidValue
 from strobe.core.estimate import Missing
 from strobe.core.tables import Hints
 from strobe.studies.unlabelled.records_links import LinkScore
-from strobe.studies.unlabelled.score_links import CASES, LinkOptions, link_score
+from strobe.studies.unlabelled.score_links import CASES, link_score
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +38,7 @@ def world(planted: ModuleType) -> Dataset:
     return planted.world(24, seed=5)
 
 
-def scored(world: Dataset, found: BoxAnswers, options: LinkOptions | None = None) -> LinkScore:
+def scored(world: Dataset, found: BoxAnswers, options: ScoreOptions | None = None) -> LinkScore:
     score = link_score(world, found, options)
     assert isinstance(score, LinkScore)
     return score
@@ -170,7 +171,7 @@ def test_figures_add_up(planted: ModuleType, world: Dataset) -> None:
     assert rate == pytest.approx(60 * (1 - score.measures["completeness"].value))
     again = decode(LinkScore, encode(score))
     assert again == score
-    plain = scored(world, faulty.answers, LinkOptions(bootstrap=False))
+    plain = scored(world, faulty.answers, ScoreOptions(bootstrap=False))
     assert plain.measures["centre_jitter"].value == score.measures["centre_jitter"].value
     assert plain.measures["outage_seconds"].low is None
 

@@ -111,7 +111,7 @@ def test_a_folder_of_photos_alone_is_refused(called: Called, tmp_path: Path) -> 
     assert not (tmp_path / "run").exists()
 
 
-def test_frames_next_to_videos_are_counted_and_not_used(called: Called, tmp_path: Path) -> None:
+def test_folders_of_frames_and_videos_are_one_dataset(called: Called, tmp_path: Path) -> None:
     av = pytest.importorskip("av")
     frames(tmp_path / "clips/walk", "rrrrr")
     with av.open(str(tmp_path / "clips/a.mkv"), "w") as container:
@@ -120,6 +120,13 @@ def test_frames_next_to_videos_are_counted_and_not_used(called: Called, tmp_path
         for _ in range(10):
             container.mux(stream.encode(av.VideoFrame.from_ndarray(TEXTURE.repeat(3, axis=2), format="rgb24")))
         container.mux(stream.encode())
-    text = called("clips", code=1)
-    assert "walk: a folder of frames is not used together with videos; give such folders alone, with another -o" in text
-    assert "2 sets of 1 video" in text
+    assert "3 sets of 2 videos" in called("clips")
+    dataset = folder.read(tmp_path / "run/dataset")
+    assert dataset.videos.name.tolist() == ["a", "walk"]
+    assert np.bincount(dataset.frames.video).tolist() == [10, 5]
+    assert "predict" not in called("clips/walk", "clips/a.mkv")  # the same command predicts nothing again
+    (tmp_path / "clips/a.mkv").rename(tmp_path / "clips/walk.mkv")
+    assert "would both get the name walk; rename one of them" in called("clips", code=2)
+    frames(tmp_path / "clips/walk", "g")
+    (tmp_path / "clips/walk.mkv").rename(tmp_path / "clips/a.mkv")
+    assert "00000.png is not the frame that run was made with" in called("clips", code=2)

@@ -1,4 +1,4 @@
-"""Boxes in the files of other tools are the same boxes, on a clip and in memory, and what does not match is told."""
+"""Boxes in files of other tools are the same boxes, on a clip and in memory; messages show what does not match."""
 
 import json
 import sys
@@ -18,7 +18,7 @@ from strobe.formats.bring import FileOptions
 from strobe.formats.read_detections import read_detections
 from strobe.store import dataset_folder as folder
 
-av = pytest.importorskip("av")
+pytest.importorskip("av")
 
 TESTS = Path(__file__).parents[1]
 TOOLS = TESTS / "formats" / "tools"
@@ -39,15 +39,7 @@ def made() -> Iterator[ModuleType]:
 @pytest.fixture
 def called(command: Callable[..., tuple[int, str, str]], tmp_path: Path, made: ModuleType) -> Callable[..., str]:
     """Call strobe where there is a clip of fifteen frames; what it printed, after its exit code was checked."""
-    texture = np.random.default_rng(0).integers(60, 160, (made.HEIGHT, made.WIDTH, 3), dtype=np.uint8)
-    with av.open(str(tmp_path / "clip.mkv"), "w") as container:
-        stream = container.add_stream("libx264", rate=FPS)
-        stream.width, stream.height, stream.pix_fmt = made.WIDTH, made.HEIGHT, "yuv420p"
-        for index in range(made.FRAMES):
-            image = texture.copy()
-            image[:8, : 8 + index] = 255
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(image, format="rgb24")))
-        container.mux(stream.encode())
+    made.clip(tmp_path / "clip.mkv", fps=FPS)
 
     def call(*words: object, code: int = 0) -> str:
         ended, out, err = command(*map(str, words))
@@ -105,6 +97,19 @@ def test_a_file_is_scored_on_a_clip_without_a_model(called: Callable[..., str], 
     names = {label for *_, label in outages}
     assert {(first, last) for first, last, _ in outages} == {(4, 6), (9, 9)}
     assert names == ({"class 0"} if name == "mot.txt" else {"person", "dog"})
+
+
+def test_detectors_with_other_classes_are_compared(called: Callable[..., str], tmp_path: Path) -> None:
+    for name, classes in (("old", ["dog"]), ("new", ["dog", "cat"])):
+        boxes = "[([[8, 8, 40, 40]], [0], [0.9]) for _ in images]"
+        (tmp_path / f"{name}.py").write_text(
+            "from strobe.models.detectors.py import detector\n\n"
+            f"def make():\n    return detector(lambda images: {boxes}, {classes}, name={name!r})\n"
+        )
+        words = ("eval", tmp_path / "clip.mkv", "-m", f"{name}=py:{tmp_path / name}.py:make", "-o", tmp_path / name)
+        called(*words, "--k", 2, "--no-report", "--workers", 1)
+    said = called("compare", tmp_path / "old", tmp_path / "new")
+    assert "new is the same as old on clip: outage_seconds 0.00 s/min → 0.00 s/min" in said
 
 
 def test_frames_outside_of_all_sets_are_left_out(called: Callable[..., str], tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from strobe.core.answers import BoxAnswers, ClassAnswers, State
 from strobe.core.arrays import Bools, blocks
 from strobe.core.codec import LEFT_OUT, Count, Share
 from strobe.core.errors import printable
-from strobe.core.readings import is_reading
+from strobe.core.readings import folded, is_reading
 from strobe.metrics.paired import LEVEL, sign_flip
 
 ENOUGH_VIDEOS, LITTLE = 20, 0.25
@@ -225,6 +225,7 @@ def note_lines(models: Mapping[str, Any]) -> list[str]:
     for name, model in models.items():
         own = model.answers.sentences() if model.answers is not None else []
         lines += [
-            f"{printable(name)}: {note}" if note in own or is_reading(note) else note for note in model.notes or ()
+            (printable(name) if note in own or is_reading(note) else "", note)
+            for note in dict.fromkeys(model.notes or ())
         ]
-    return list(dict.fromkeys(lines))
+    return folded(lines)

@@ -12,20 +12,16 @@ from typing import Any
 import numpy as np
 
 from strobe.analyses.measures import Measure, measure
-from strobe.analyses.video_plan import cut_frames, ended_at
+from strobe.analyses.video_plan import cut_frames, ended_at, frames_along
 from strobe.core.answers import BoxAnswers
 from strobe.core.arrays import Bools, Floats, Ints
 from strobe.core.dataset import Dataset
 from strobe.core.errors import expect
 from strobe.core.estimate import Missing
 from strobe.metrics.columns import Column, Maximum, rate
-from strobe.metrics.flicker import timelines
-from strobe.metrics.lives import Footage, Jitter, LifeRules, Lives, follow, jitter
+from strobe.metrics.lives import USUAL_FPS, Footage, Jitter, LifeRules, Lives, follow, jitter
 
 NO_TIMES = "the times of the frames are unknown, so nothing is counted in seconds"
-
-USUAL_FPS = 30.0
-"""The frames per second with which gaps are judged if a video has neither times nor a frame rate."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +46,8 @@ def box_plan(dataset: Dataset) -> BoxPlan | Missing:
     """
     if dataset.info.axis != "frame-offset":
         return Missing("the axis is not frame-offset: boxes are followed only along a video")
-    used, tables = np.unique(dataset.sets.frame), dataset.frames
-    order, line = timelines(tables.video[used], tables.index[used])
-    frames = used[order]
+    tables = dataset.frames
+    frames, line = frames_along(dataset, np.unique(dataset.sets.frame), None)
     cuts: Bools = cut_frames(dataset)[frames] & (np.diff(line, prepend=-1) == 0)
     line = ended_at(line, cuts)
     if not (np.diff(line) == 0).any():
@@ -122,12 +117,12 @@ class BoxAnswersAlong:
         )
 
 
-def followed(dataset: Dataset, found: BoxAnswers, rules: LifeRules | None = None) -> BoxAnswersAlong | Missing:
+def followed(dataset: Dataset, found: BoxAnswers) -> BoxAnswersAlong | Missing:
     """Follow the boxes of one detector along the videos, or return the reason why no boxes can be followed."""
     plan = box_plan(dataset)
     if isinstance(plan, Missing):
         return plan
-    along = BoxAnswersAlong(plan, found, rules or LifeRules())
+    along = BoxAnswersAlong(plan, found)
     return along if along.lives.known.any() else Missing("no frame of a video was answered")
 
 

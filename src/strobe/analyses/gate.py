@@ -137,11 +137,10 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """Whether a model passes, and the result of each rule. `change` is how the sets changed since the baseline.
+    """Whether a model passes, and the result of each rule. `changes` are how the sets changed since each baseline.
 
-    `passed` is False if a rule fails, and None if none fails and one is inconclusive. If there are several baselines,
-    `baseline` and `change` refer to the first baseline, and `baselines` and `changes` list all of them. `clips` are the
-    comparisons with each baseline on the same clips.
+    `passed` is False if a rule fails, and None if none fails and one is inconclusive. `clips` are the comparisons with
+    each baseline on the same clips.
 
     `short` maps names that are paths to display names, as in the report of the run. `kinds` lists the kinds of
     sources if not all are videos. `subset` names the file of videos used, if any. `n_sets` is the number of sets
@@ -151,20 +150,18 @@ class Gate:
 
     passed: bool | None
     model: str
-    baseline: str | None
+    baselines: tuple[str, ...]
     dataset: str
     n_sets: Count
     n_sources: Count
     k: Count
     scope: Scope
     checks: tuple[Check, ...]
-    change: Change | None = field(default=None, metadata=LEFT_OUT)
+    changes: tuple[Change, ...] = ()
     clips: tuple[ClipComparison, ...] | None = field(default=None, metadata=LEFT_OUT)
     short: Mapping[str, str] | None = field(default=None, metadata=LEFT_OUT)
     kinds: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
     subset: str | None = field(default=None, metadata=LEFT_OUT)
-    baselines: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
-    changes: tuple[Change, ...] | None = field(default=None, metadata=LEFT_OUT)
     missing_sets: Count | None = field(default=None, metadata=LEFT_OUT)
     unlabelled_sets: Count | None = field(default=None, metadata=LEFT_OUT)
     sets_without_votes: Count | None = field(default=None, metadata=LEFT_OUT)

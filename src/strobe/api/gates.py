@@ -13,7 +13,7 @@ from strobe.api.html_tables import html_table
 from strobe.api.words import as_path, as_paths, in_python, several, watching
 from strobe.core.late import require
 from strobe.core.ports import Progress
-from strobe.report.gate import changes_of, figure_of, gate_lines, in_short, plan_lines, verdict_of
+from strobe.report.gate import figure_of, gate_lines, in_short, plan_lines, verdict_of
 from strobe.report.history import history_lines, history_notes, history_rows, history_table, paint_history
 from strobe.workflows.gate import GateOptions
 from strobe.workflows.gate import gate as run_gate
@@ -31,7 +31,7 @@ class Gated(Gate):
     def _repr_html_(self) -> str:
         rows = [[check.mark, check.title, figure_of(check), check.verdict, check.sentence] for check in self.checks]
         shown = in_short(self)
-        notes = [*(shown.cautions or ()), *(change.sentence() for change in changes_of(shown))]
+        notes = [*(shown.cautions or ()), *(change.sentence() for change in shown.changes)]
         caption = f"{shown.model}: {verdict_of(self)}"
         return html_table(["", "rule", "figure", "verdict", ""], rows, caption=caption, notes=notes)
 

@@ -126,6 +126,16 @@ def options(
     return add
 
 
+def only_shows(*names: str) -> Callable[[Any], Any]:
+    """Let `--help` list only these options of a `Grouped` command, by their names in Python."""
+
+    def add(function: Any) -> Any:
+        function.rare_options = {param.name for param in function.__click_params__} - set(names)
+        return function
+
+    return add
+
+
 def record_options(
     name: str,
     title: str,

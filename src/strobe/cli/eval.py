@@ -13,6 +13,7 @@ from strobe.cli.common import (
     json_option,
     left_out,
     log_option,
+    only_shows,
     options,
     out_option,
     print_json,
@@ -56,6 +57,7 @@ _videos = options(
     "·   any video, no labels: strobe eval clip.mp4 -m efficientnet-lite0 -o run/   ·   is it worse? strobe eval clips/"
     " -m new --against last-month/ -o run/",
 )
+@only_shows("models", "out", "against", "scope", "device", "stop_early", "every", "k", "subset", "as_json")
 @click.argument("sources", nargs=-1, required=True, type=folder(), metavar="DATASET | VIDEOS...")
 @model_or_people_option
 @out_option(what="predictions, results and report")

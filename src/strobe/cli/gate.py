@@ -19,7 +19,7 @@ from strobe.core.files import below
 )
 @from_function(
     "strobe.api.gates:gate",
-    metavars={"run": "RUN", "against": "OLD", "baseline": "MODEL"},
+    metavars={"run": "[RUN]", "against": "OLD", "baseline": "MODEL"},
     optional="run",
     more="Exit code 0: all rules pass. 1: a rule fails. 2: nothing could be judged. 3: no rule fails, but one is "
     "inconclusive. The command writes Markdown for a pull request, JUnit XML and JSON.",

@@ -33,7 +33,7 @@ def from_function(
     description. The argument `optional` is not required. `progress` becomes no option.
     """
     module, _, name = where.partition(":")
-    signature, metavars = _definition(module, name).args, metavars or {}
+    signature, metavars = _definition(module, name).args, {"videos": "FILE", **(metavars or {})}
     description, texts = _parts(ast.get_docstring(_definition(module, name)) or "")
     defaults = dict(zip((one.arg for one in signature.kwonlyargs), signature.kw_defaults, strict=True))
     flags = {name: FLAGS.get(name, f"--{name.replace('_', '-')}") for name in defaults}

@@ -4,6 +4,7 @@ A guess that changes a figure is stated next to the figure. Readings of a datase
 provenance, and readings of predictions among the facts stored with them. Both reach results.json, terminal and page.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
@@ -47,25 +48,35 @@ def readings_of_videos(notes: Iterable[str]) -> tuple[str, ...]:
     >>> readings_of_videos([f"a.h264: {same}", "b: 2 damaged frame(s) left out", f"c.h264: {same}"])
     ('a.h264 and 1 more: frame rate read as 25 (its codec states it)',)
     """
-    videos: dict[str, list[str]] = {}
+    lines = []
     for note in filter(is_reading, notes):
         video, _, text = note.rpartition(": ") if is_reading(note.rpartition(": ")[2]) else ("", "", note)
-        videos.setdefault(text, []).append(video)
-    more = {text: f" and {len(names) - 1} more" if len(names) > 1 else "" for text, names in videos.items()}
-    return tuple(f"{names[0]}{more[text]}: {text}" if names[0] else text for text, names in videos.items())
+        lines.append((video, text))
+    return tuple(folded(lines))
 
 
 def folded(lines: Iterable[tuple[str, str]]) -> list[str]:
     """Return lines `NAME: text`; a text that several names share is one line with their number.
 
-    >>> folded([("a", "x"), ("b", "y"), ("c", "x"), ("d", "x")])
-    ['a and 2 more: x', 'b: y']
+    Guesses with one result are alike if their reasons differ in numbers only; the first one's are shown.
+
+    >>> folded([("a", "x"), ("b", "y"), ("c", "x"), ("d", "x"), ("", "z")])
+    ['a and 2 more: x', 'b: y', 'z']
+    >>> folded([("a", read_as("kind", "logits", "its sum is 3")), ("b", read_as("kind", "logits", "its sum is 4"))])
+    ['a and 1 more: kind of the scores read as logits (its sum is 3)']
     """
     names: dict[str, list[str]] = {}
+    shown: dict[str, str] = {}
     for name, text in lines:
-        names.setdefault(text, []).append(name)
-    more = {text: f" and {len(own) - 1} more" if len(own) > 1 else "" for text, own in names.items()}
-    return [f"{own[0]}{more[text]}: {text}" for text, own in names.items()]
+        guess, bracket, reason = text.partition(" (") if is_reading(text) else (text, "", "")
+        key = guess + bracket + re.sub(r"[-\d.,]+", "", reason)
+        names.setdefault(key, []).append(name)
+        shown.setdefault(key, text)
+    out = []
+    for key, own in names.items():
+        more = f" and {len(own) - 1} more" if len(own) > 1 else ""
+        out.append(f"{own[0]}{more}: {shown[key]}" if own[0] else shown[key])
+    return out
 
 
 def readings_of_model(facts: Mapping[str, Any]) -> tuple[str, ...]:

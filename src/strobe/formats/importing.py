@@ -37,7 +37,7 @@ def into(target: Path, how: ImportOptions, make: Callable[[ImportOptions], Impor
             rmtree(media, ignore_errors=True)
         raise
     if how.hints:
-        done = _with_hints(done, target, how.progress)
+        done = with_hints(done, target, how.progress)
     folder.write(done.dataset, target)
     classes = done.dataset.info.label_space
     alike = (
@@ -53,7 +53,7 @@ def _there_already(
     try:
         old = folder.read(target)
         done = make(replace(how, look_only=True))
-        done = _with_hints(done, target, how.progress) if how.hints else done
+        done = with_hints(done, target, how.progress) if how.hints else done
     except StrobeError as error:
         reason = f"{printable(target)} already contains a dataset, and this import cannot be compared with it ({error})"
         raise StrobeError(f"{reason}; choose another folder or remove it first") from error
@@ -67,7 +67,8 @@ def _there_already(
     return ImportedDataset(dataset=old, notes=("it already exists; nothing was changed", *done.notes))
 
 
-def _with_hints(done: ImportedDataset, target: Path, say: Progress) -> ImportedDataset:
+def with_hints(done: ImportedDataset, target: Path, say: Progress) -> ImportedDataset:
+    """Return the dataset with the hints of its images."""
     from strobe.build.hinting import hints_of
 
     hints, n_unread = hints_of(done.dataset, frame_source(replace(done.dataset, root=target)), progress=say)

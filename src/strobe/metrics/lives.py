@@ -12,13 +12,16 @@ from numpy.typing import NDArray
 from strobe.core.answers import BoxAnswers
 from strobe.core.arrays import Bools, Floats, Ints
 from strobe.core.errors import expect
-from strobe.metrics.links import box_overlaps, usable_boxes, without_duplicates
+from strobe.metrics.detection.match import box_iou
 
 WINDOW = 5
 """The number of consecutive frames over which a box is compared with a smooth path."""
 
 PACE = 0.5
 """The seconds over which the speed of a box is measured."""
+
+USUAL_FPS = 30.0
+"""The frames per second with which gaps are judged if a video has neither times nor a frame rate."""
 
 _FOURTH = np.array([1.0, -4.0, 6.0, -4.0, 1.0])
 _UNIT = float(np.sqrt(np.pi / 2) / np.sqrt((_FOURTH**2).sum()))
@@ -153,7 +156,13 @@ def follow(found: BoxAnswers, footage: Footage, *, rules: LifeRules | None = Non
     (array([4, 1]), array([2]), array([False,  True]))
     """
     rules = rules or LifeRules()
-    starts, rows = usable_boxes(found, rules.faint)
+    life, pace = join_boxes(found, footage, rules)
+    return _lives(found, footage, rules, life, pace, np.asarray(found.scored[footage.frames]))
+
+
+def join_boxes(found: BoxAnswers, footage: Footage, rules: LifeRules) -> tuple[Ints, Floats]:
+    """Return the object of each box (B,), −1 for none, and its pace (B, 4); those of a frame depend on no later one."""
+    starts, rows = _usable_boxes(found, rules.faint)
     known = np.asarray(found.scored[footage.frames])
     life, pace = np.full(len(found), -1, dtype=np.int64), np.zeros((len(found), 4))
     n_lives, edges = 0, footage.edges
@@ -161,9 +170,9 @@ def follow(found: BoxAnswers, footage: Footage, *, rules: LifeRules | None = Non
         chain = _Chain(found, footage, rules, life, pace, n_lives)
         for step in (first + np.flatnonzero(known[first:end])).tolist():
             frame = int(footage.frames[step])
-            chain.extend(without_duplicates(found, rows[starts[frame] : starts[frame + 1]], rules.duplicate), step)
+            chain.extend(_without_duplicates(found, rows[starts[frame] : starts[frame + 1]], rules.duplicate), step)
         n_lives = chain.n_lives
-    return _lives(found, footage, rules, life, pace, known)
+    return life, pace
 
 
 class _Chain:
@@ -229,9 +238,9 @@ class _Chain:
         drift = (self._pace[last][:, :2] + self._pace[last][:, 2:]) / 2 * ahead
         overlaps = []
         for places in (xyxy[last], xyxy[last] + np.tile(drift, 2)):
-            overlap = box_overlaps(places, xyxy[new])
+            overlap = _box_overlaps(places, xyxy[new])
             if is_long and not free.all():
-                overlap[overlap <= box_overlaps(places, xyxy[rows[~free]]).max(axis=1)[:, None]] = 0.0
+                overlap[overlap <= _box_overlaps(places, xyxy[rows[~free]]).max(axis=1)[:, None]] = 0.0
             overlaps.append(overlap)
         allowed = np.maximum(*overlaps) >= self._rules.iou
         a, b = best_pairs(overlaps[0] + overlaps[1], allowed)
@@ -246,6 +255,38 @@ class _Chain:
         self._pace[row] = (xyxy[row] - xyxy[self._from[old]]) / np.maximum(since, 1e-9)[:, None]
         self._last[old], self._at[old] = row, step
         free[boxes[b]], waiting[old] = False, False
+
+
+def _usable_boxes(found: BoxAnswers, faint: float) -> tuple[Ints, Ints]:
+    """Return the start of each frame among the usable boxes, and their rows, by frame, score, label and place.
+
+    The order includes the coordinates, so that it never depends on the order in which a detector lists its boxes.
+    """
+    size = found.xyxy[:, 2:] - found.xyxy[:, :2]
+    kept = np.flatnonzero((found.score >= faint) & (size > 0).all(axis=1))
+    order = np.lexsort((*found.xyxy[kept].T, found.label[kept], -found.score[kept], found.frame[kept]))
+    rows = kept[order]
+    return np.searchsorted(found.frame[rows], np.arange(found.n_frames + 1)), rows
+
+
+def _box_overlaps(a: Floats, b: Floats) -> Floats:
+    """Return the IoU of each box of `a` (N, 4) with each box of `b` (M, 4), (N, M)."""
+    return box_iou(np.repeat(a, len(b), axis=0), np.tile(b, (len(a), 1))).reshape(len(a), len(b))
+
+
+def _without_duplicates(found: BoxAnswers, rows: Ints, limit: float) -> Ints:
+    """Return the rows without those that overlap a row of another class with a higher score."""
+    if len(rows) < 2:
+        return rows
+    label = found.label[rows]
+    clash = (label[:, None] != label) & (_box_overlaps(found.xyxy[rows], found.xyxy[rows]) >= limit)
+    if not clash.any():
+        return rows
+    kept = np.ones(len(rows), dtype=bool)
+    for place in range(len(rows)):
+        if kept[place]:
+            kept[place + 1 :] &= ~clash[place, place + 1 :]
+    return rows[kept]
 
 
 def best_pairs(weight: Floats, allowed: Bools) -> tuple[Ints, Ints]:

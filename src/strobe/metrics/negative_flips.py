@@ -13,7 +13,7 @@ from strobe.core.answers import BoxAnswers
 from strobe.core.arrays import Bools, Floats, Ints
 from strobe.core.errors import expect
 from strobe.metrics.detection.match import box_iou
-from strobe.metrics.links import best_pairs
+from strobe.metrics.lives import best_pairs
 
 MOVED = 0.9
 """A paired box has moved if its IoU with the old box is below this."""
@@ -95,8 +95,9 @@ def object_changes(
         b = _sure(new, slice(ends[frame], ends[frame + 1]), confidence)
         if len(a) and len(b):
             table = box_iou(np.repeat(old.xyxy[a], len(b), axis=0), np.tile(new.xyxy[b], (len(a), 1)))
-            one, other = best_pairs(table.reshape(len(a), len(b)), least=overlap)
-            pairs.append(np.stack([a[one], b[other]]))
+            table = table.reshape(len(a), len(b))
+            row, column = best_pairs(table, table >= overlap)
+            pairs.append(np.stack([a[row], b[column]]))
     first, second = np.concatenate(pairs, axis=1) if pairs else np.zeros((2, 0), dtype=np.int64)
     asked = np.zeros(old.n_frames, dtype=bool)
     asked[frames] = True

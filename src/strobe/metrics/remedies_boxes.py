@@ -1,6 +1,6 @@
-"""Remedies for the boxes of a detector that vanish, return and change class, along the links of metrics.links.
+"""Remedies for the boxes of a detector that vanish, return and change class, along the objects of metrics.lives.
 
-Sure boxes are shown, and faint ones are not. Every remedy but `fill` uses no later frame. Boxes in no link stay.
+Sure boxes are shown, and faint ones are not. Every remedy but `fill` uses no later frame. Boxes of no object stay.
 """
 
 from dataclasses import replace
@@ -10,7 +10,7 @@ import numpy as np
 from strobe.core.answers import BoxAnswers
 from strobe.core.arrays import Bools, Floats, Ints
 from strobe.metrics.detection.match import box_iou
-from strobe.metrics.links import LinkRules, link_boxes
+from strobe.metrics.lives import USUAL_FPS, Footage, LifeRules, join_boxes
 from strobe.metrics.remedies import CLOSE, Remedy, majority, stood, stretches
 
 SAME = 0.5
@@ -18,9 +18,11 @@ SAME = 0.5
 
 
 def remedied_boxes(
-    found: BoxAnswers, frames: Ints, timeline: Ints, seconds: Floats, remedy: Remedy, rules: LinkRules | None = None
+    found: BoxAnswers, frames: Ints, timeline: Ints, seconds: Floats, remedy: Remedy, rules: LifeRules | None = None
 ) -> BoxAnswers:
-    """Return the boxes with a remedy; `frames`, `timeline` and `seconds` (N,) are ordered by time (see link_boxes).
+    """Return the boxes with a remedy; `frames`, `timeline` and `seconds` (N,) are ordered by time.
+
+    After a gap that is neither short nor filled by the remedy, a box counts as that of a new object.
 
     - `hold`: a box that is lost stays where it last was, for at most these seconds. A new class is believed once the
       object had it for these seconds.
@@ -30,21 +32,23 @@ def remedied_boxes(
     - `mode`: the class is the most frequent one of the object's last n boxes.
     - `mean`, `ema`: the corners are averaged over the object's last n boxes, or exponentially.
     """
-    rules = rules or LinkRules()
+    rules = rules or LifeRules()
     if remedy.kind == "hysteresis":
         rules = replace(rules, faint=min(remedy.value, rules.confidence))
-    elif remedy.kind in ("hold", "fill"):
-        apart = np.diff(seconds)[np.diff(timeline) == 0]
-        frames_of_value = int(np.ceil((remedy.value + CLOSE) / np.median(apart))) if apart.size else 0
-        rules = replace(rules, max_gap=max(rules.max_gap, frames_of_value))
-    link = link_boxes(found, frames, timeline, rules=rules, trimmed=False)
+    span = max(rules.short, remedy.value if remedy.kind in ("hold", "fill") else 0.0) + CLOSE
+    n = len(frames)
+    clock = seconds if np.isfinite(seconds).all() else np.arange(n) / USUAL_FPS
+    footage = Footage(
+        frames=frames, timeline=timeline, clock=clock, lasting=np.zeros(n), size=np.zeros((n, 2), dtype=np.int64)
+    )
+    place = np.full(found.n_frames, -1, dtype=np.int64)
+    place[frames] = np.arange(n)
+    link = _unbroken(join_boxes(found, footage, rules)[0], clock, place[found.frame], span)
     score, label, xyxy = found.score.copy(), found.label.copy(), found.xyxy.copy()
     if remedy.kind == "hysteresis":
         raised = (link >= 0) & (score >= rules.faint)
         score[raised] = np.maximum(score[raised], rules.confidence)
         return _made(found, found.frame, label, xyxy, score)
-    place = np.full(found.n_frames, -1, dtype=np.int64)
-    place[frames] = np.arange(len(frames))
     sure = np.flatnonzero((link >= 0) & (score >= rules.confidence))
     sure = sure[np.lexsort((place[found.frame[sure]], link[sure]))]
     owner, step = link[sure], place[found.frame[sure]]
@@ -72,6 +76,16 @@ def remedied_boxes(
         np.concatenate([xyxy[kept], corners]),
         np.concatenate([score[kept], score[source]]),
     )
+
+
+def _unbroken(life: Ints, clock: Floats, step: Ints, span: float) -> Ints:
+    """Return the stretch of an object's life of each box, (B,), without gaps longer than `span`; −1 for none."""
+    rows = np.flatnonzero(life >= 0)
+    rows = rows[np.lexsort((step[rows], life[rows]))]
+    begins = (np.diff(life[rows], prepend=-1) != 0) | (np.diff(clock[step[rows]], prepend=0.0) > span)
+    link = np.full(len(life), -1, dtype=np.int64)
+    link[rows] = np.cumsum(begins) - 1
+    return link
 
 
 def _made(found: BoxAnswers, frame: Ints, label: Ints, xyxy: Floats, score: Floats) -> BoxAnswers:

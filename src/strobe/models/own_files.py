@@ -41,7 +41,7 @@ class OwnImports:
     def __init__(self, path: Path, words: Mapping[str, Any]) -> None:
         self.path, self.name = path, MODULE + hashlib.sha256(str(path).encode()).hexdigest()[:12]
         self.builtins = {**vars(builtins), **words, "__import__": self._import}
-        self._places = [str(path.parent)]
+        self._places, self._installed = [str(path.parent)], list[str]()
         self._before: list[str] | None = None
         self._by_path: list[ModuleType] = []
 
@@ -68,7 +68,7 @@ class OwnImports:
         """While open, `sys.path` begins with the file's folder, for imports that bypass `__import__`, such as pickle's.
 
         Modules imported that way, and the file's additions to `sys.path`, are removed afterwards so that no other file
-        finds them.
+        finds them. Folders of installed packages stay, at the end of `sys.path`.
         """
         before, known = list(sys.path), set(sys.modules)
         self._before = before
@@ -77,7 +77,7 @@ class OwnImports:
             yield
         finally:
             self._learn()
-            self._before, sys.path[:] = None, before
+            self._before, sys.path[:] = None, [*before, *self._installed]
             for name in [name for name in sys.modules if name not in known and not name.startswith(MODULE)]:
                 if self._is_own(name.partition(".")[0]) and self._lies_here(sys.modules[name]):
                     self._by_path.append(sys.modules.pop(name))
@@ -128,14 +128,18 @@ class OwnImports:
         return file is None or any(Path(file).is_relative_to(place) for place in self._places)
 
     def _learn(self) -> None:
-        """While the file is loaded, add the folders that it puts on `sys.path` to its own folders."""
+        """While the file is loaded, add the folders that it puts on `sys.path` to its own folders.
+
+        A folder of installed packages, such as that of `pip install --target`, is none of its own: its packages are
+        imported normally, because they may import themselves by name, as cv2 does.
+        """
         if self._before is not None:
-            known = {*self._before, *self._places}
-            self._places += [place for place in sys.path if place not in known and _is_private(place)]
-
-
-def _is_private(place: str) -> bool:
-    return not Path(place).resolve().is_relative_to(Path(sys.prefix).resolve())
+            known = {*self._before, *self._places, *self._installed}
+            for place in (place for place in sys.path if place not in known):
+                if any(Path(place).glob("*.dist-info")):
+                    self._installed.append(place)
+                elif not Path(place).resolve().is_relative_to(Path(sys.prefix).resolve()):
+                    self._places.append(place)
 
 
 class _OwnLoader(SourceFileLoader):

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from strobe.analyses.clips import SCOPES
-from strobe.analyses.comparison import Change
 from strobe.analyses.gate import Check, Gate
 from strobe.analyses.gate_plan import GatePlan
 from strobe.analyses.measures import SUFFIXES
@@ -32,14 +31,8 @@ def in_short(found: Gate) -> Gate:
     return replace(renamed(found, found.short), short=None) if found.short else found
 
 
-def changes_of(found: Gate) -> tuple[Change, ...]:
-    """Return which sets changed since each baseline."""
-    return found.changes or ((found.change,) if found.change else ())
-
-
 def _about(found: Gate) -> str:
-    names = found.baselines or ((found.baseline,) if found.baseline else ())
-    against = f" against {join([printable(name) for name in names])}" if names else ""
+    against = f" against {join([printable(name) for name in found.baselines])}" if found.baselines else ""
     sizes = sources(found.n_sources, kinds=found.kinds or ())
     if found.k or not found.kinds or found.n_sets != found.n_sources:  # sets of a single image are not called sets
         sizes = f"{counted(found.n_sets, 'set')} of {sizes}{in_subset(found.subset)}, k = {found.k}"
@@ -57,7 +50,7 @@ def gate_lines(found: Gate) -> Iterator[str]:
     yield from found.cautions or ()
     for check in found.checks:
         yield f"  {check.mark}  {check.title}: {figure_of(check)}: {check.verdict}, {check.sentence}"
-    for change in changes_of(found):
+    for change in found.changes:
         yield change.sentence()
     for pair in found.clips or ():
         yield from clip_lines(pair)
@@ -121,7 +114,7 @@ def as_markdown(found: Gate) -> str:
         *rows,
     ]
     lines += [line for caution in found.cautions or () for line in ("", safe_markdown(_sentence(caution, found)))]
-    for change in changes_of(found):
+    for change in found.changes:
         lines += ["", safe_markdown(change.sentence())]
         better, worse = change.words
         lines += _named(worse.capitalize(), change.broken, change.newly_broken)
@@ -134,8 +127,7 @@ def as_markdown(found: Gate) -> str:
 
 def _sentence(caution: str, found: Gate) -> str:
     """Return a line as a sentence. A model name at its start stays unchanged."""
-    names = [found.model, *(found.baselines or ()), *([found.baseline] if found.baseline else [])]
-    is_named = any(caution.startswith(f"{printable(name)}: ") for name in names)
+    is_named = any(caution.startswith(f"{printable(name)}: ") for name in (found.model, *found.baselines))
     text = caution if is_named else f"{caution[0].upper()}{caution[1:]}"
     return text if text.endswith("?") else f"{text}."
 

@@ -156,8 +156,8 @@ class StoredModel:
             )
         elif self.facts["label_space"] != space.digest:
             raise StrobeError(
-                f"{printable(self.name)}: the classes of {printable(self.dataset.name)} changed after the "
-                f"predictions in {printable(self.run)} were made; run the same predict command again"
+                f"{printable(self.name)}: the predictions in {printable(self.run)} are for other classes than those of "
+                f"{printable(self.dataset.name)}; if its classes changed, run the same predict command again"
             )
         else:
             answers = self._store().read(kind=str(self.facts["kind"]), every_box=every_box)

@@ -126,7 +126,7 @@ def judge(
     """Judge models of a run against an older run, a baseline file, or the name of another model of the run."""
     opened = Opened.of_run(Run(run))
     dataset = overall(opened.dataset)
-    clips, _ = clips_of(opened.dataset, dataset, options)
+    clips, _ = clips_of(opened.dataset, options)
     models = [name for name in models if name != against]
     if clips is None:
         if isinstance(against, Path) and not against.is_dir():

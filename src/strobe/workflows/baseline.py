@@ -94,7 +94,7 @@ def bless(run: Path, file: Path, *, models: Sequence[str] = (), progress: Progre
     """Write the answers of a run's classifiers to a baseline file, which replaces an earlier one."""
     opened = Opened.of_run(Run(run))
     dataset = overall(opened.dataset)
-    clips, _ = clips_of(opened.dataset, dataset, ScoreOptions())
+    clips, _ = clips_of(opened.dataset, ScoreOptions())
     if clips is None:
         raise StrobeError(
             f"{printable(run)}: its sets are not stretches of video without labels; use the run itself as a baseline"

@@ -89,10 +89,11 @@ class Clips:
         )
 
 
-def clips_of(given: Dataset, merged: Dataset, options: ScoreOptions) -> tuple[Clips | None, int]:
+def clips_of(given: Dataset, options: ScoreOptions) -> tuple[Clips | None, int]:
     """Return the clips of a dataset, or None and the number of sets with a cut if flicker cannot be measured on it."""
     if no_flicker(given) is not None:
         return None, 0
+    merged = overall(given)
     kept, cuts = without_cuts(merged, options.k)
     if kept is None:
         return None, cuts
@@ -145,11 +146,9 @@ class Entrant(ModelColumns):
 
 def entrant_of(clips: Clips, model: StoredModel, *, name: str) -> Entrant | None:
     """Return a stored model as an entrant, with the figures of its repeats; None if nothing can be measured."""
+    clips, model = _own_clips(clips, model) or (clips, model)
     if model.task is not Task.CLASSIFICATION:
         return _detector(clips, model, name=name)
-    own = _own_clips(clips, model)
-    if own is not None:
-        clips, model = own
     answers = model.load()
     if not isinstance(answers, ClassAnswers):
         return None
@@ -193,7 +192,7 @@ def _own_clips(clips: Clips, model: StoredModel) -> tuple[Clips, StoredModel] | 
         return None
     run = Run(model.run)
     opened = Opened.of_run(run)
-    own, _ = clips_of(opened.dataset, overall(opened.dataset), clips.options)
+    own, _ = clips_of(opened.dataset, clips.options)
     if own is None or not np.array_equal(own.shared.frames, clips.shared.frames):
         return None
     return own, run.models(overall(opened.dataset), only=[model.name], allow_missing=model.allow_missing)[0]

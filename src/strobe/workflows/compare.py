@@ -84,7 +84,7 @@ def compare_runs(
     detectors = [name for name, model in entries if model.task is not Task.CLASSIFICATION]
     boxed = bool(detectors) and has_boxes(dataset)
     by_map = len(detectors) > 1 and boxed
-    clips, _ = clips_of(given, dataset, options)
+    clips, _ = clips_of(given, options)
     by_flicker = clips is not None and (len(entries) - len(detectors) > 1 or (len(detectors) > 1 and not boxed))
     planned = by_flicker and is_planned(dataset)
     without_accuracy = (by_map or by_flicker) and (planned or not dataset.labelled.any())

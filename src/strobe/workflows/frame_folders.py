@@ -2,20 +2,21 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from strobe.core.dataset import Dataset
+from strobe.core.dataset import Dataset, joined
 from strobe.core.errors import StrobeError, printable
 from strobe.core.files import sha256_of_file
 from strobe.core.labels import LabelSpace
 from strobe.core.ports import Progress
 from strobe.formats.import_frames import IMAGE_ENDINGS, are_masks, indexed
-from strobe.formats.importing import into
+from strobe.formats.importing import into, with_hints
 from strobe.formats.sampled import FrameContents, ImportedDataset, ImportSampling, Origin, SourceVideo, import_sampled
+from strobe.store import dataset_folder as folder
 from strobe.store.bring_media import ImportOptions
 
 _MOST_GAPS = 0.1
@@ -46,19 +47,19 @@ def frame_folders(sources: Sequence[Path]) -> FrameFolders:
             hidden = any(part.startswith(".") for part in path.relative_to(source).parts)
             if not hidden and path.suffix.lower() in IMAGE_ENDINGS and path.is_file():
                 images.setdefault(path.parent.resolve(), []).append(path.resolve())
-    reasons = {folder: _not_frames(paths) for folder, paths in images.items()}
-    used = [folder for folder, why in reasons.items() if why is None]
-    root = Path(os.path.commonpath([folder.parent for folder in used])) if used else Path()
+    reasons = {path: _not_frames(paths) for path, paths in images.items()}
+    used = [path for path, why in reasons.items() if why is None]
+    root = Path(os.path.commonpath([path.parent for path in used])) if used else Path()
     return FrameFolders(
         root=root,
         frames={
-            folder.relative_to(root).as_posix(): {
-                index: path.relative_to(root).as_posix()
-                for index, path in enumerate(indexed(sorted(set(images[folder]))).values())
+            path.relative_to(root).as_posix(): {
+                index: frame.relative_to(root).as_posix()
+                for index, frame in enumerate(indexed(sorted(set(images[path]))).values())
             }
-            for folder in used
+            for path in used
         },
-        left_out=tuple(f"{printable(folder)}: {why}" for folder, why in reasons.items() if why is not None),
+        left_out=tuple(f"{printable(path)}: {why}" for path, why in reasons.items() if why is not None),
     )
 
 
@@ -86,7 +87,7 @@ def _not_frames(paths: Sequence[Path]) -> str | None:
     return "its images have different sizes, so they are photos and not a video" if len(sizes) > 1 else None
 
 
-def dataset_of_frames(
+def import_folders(
     found: FrameFolders,
     target: Path,
     *,
@@ -96,8 +97,12 @@ def dataset_of_frames(
     facts: Mapping[str, Any],
     name: str,
     progress: Progress,
+    beside: Dataset | None = None,
 ) -> ImportedDataset:
-    """Make a dataset without labels: sets that cover each folder, their images linked (or copied to another disk)."""
+    """Write a dataset without labels: sets that cover each folder, their images linked (or copied to another disk).
+
+    With a dataset `beside`, which is already in the target, the folders are added to it.
+    """
     videos = [
         SourceVideo(name=video, keys=keys, see=partial(_nothing, video)) for video, keys in sorted(found.frames.items())
     ]
@@ -115,7 +120,16 @@ def dataset_of_frames(
         facts={**facts, "settings": {"sampling": {"k": k, "every": every}}},
     )
     how = ImportOptions(media="link", hints=True, progress=progress)
-    return into(target, how, lambda how: import_sampled(videos, target, origin=origin, draw=draw, how=how))
+
+    def sampled(how: ImportOptions) -> ImportedDataset:
+        return import_sampled(videos, target, origin=origin, draw=draw, how=how)
+
+    if beside is None:
+        return into(target, how, sampled)
+    made = with_hints(sampled(how), target, progress)
+    both = joined([beside, made.dataset], info=beside.info, root=target)
+    folder.write(both, target, overwrite=True)
+    return replace(made, dataset=both)
 
 
 def _nothing(video: str, index: int) -> FrameContents:  # noqa: ARG001 (the signature of `SourceVideo.see`)
@@ -125,7 +139,8 @@ def _nothing(video: str, index: int) -> FrameContents:  # noqa: ARG001 (the sign
 
 def check_same_frames(dataset: Dataset, found: FrameFolders, *, run: str) -> None:
     """Raise StrobeError if a frame of the dataset differs from the file that is in its place now."""
-    for key, digest in zip(dataset.frames.key.tolist(), dataset.frames.sha256.tolist(), strict=True):
+    stored = dataset.frames.media != ""
+    for key, digest in zip(dataset.frames.key[stored].tolist(), dataset.frames.sha256[stored].tolist(), strict=True):
         path = found.root / key
         if not path.is_file() or sha256_of_file(path) != digest:
             raise StrobeError(

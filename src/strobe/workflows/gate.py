@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -141,25 +142,22 @@ def gate(new: Path, request: GateOptions, progress: Progress) -> Gate:
         replace(check, sentence=subject.say(check.sentence)) for limit in request.limits for check in found[limit]
     )
     cautions = (subject.say(line, names=list(entrants.all)) for family in families for line in family.cautions)
-    changes = tuple(change for family in families for change in family.changes)
     dataset, cohort = overall(given), families[0].cohort
     return Gate(
         passed=outcome(every),
         model=name,
-        baseline=names[0] if names else None,
+        baselines=names,
         dataset=dataset.name,
         n_sets=families[0].sets.n_sets,
         n_sources=families[0].n_videos,
         k=dataset.info.k if request.options.k is None else request.options.k,
         scope=request.scope,
         checks=every,
-        change=changes[0] if changes else None,
+        changes=tuple(dict.fromkeys(change for family in families for change in family.changes)),
         clips=tuple(pairs) or None,
         short={one.name: shown[one.name] for one in entrants.all.values() if shown[one.name] != one.name} or None,
         kinds=kinds or None,
         subset=None if subset is None else subset.name,
-        baselines=names if len(names) > 1 else None,
-        changes=changes if len(changes) > 1 else None,
         missing_sets=max(missing) or None,
         unlabelled_sets=cohort.unlabelled_sets or None,
         sets_without_votes=cohort.sets_without_votes or None,
@@ -246,10 +244,10 @@ def _labels(entrants: _Entrants, _limits: Sequence[Limit]) -> _Collected:
     )
 
 
-def _variants(entrants: _Entrants, _limits: Sequence[Limit]) -> _Collected:
+def _variants(entrants: _Entrants, limits: Sequence[Limit]) -> _Collected:
     """Collect the model's losses between the variants of the dataset."""
-    given, model = entrants.opened.dataset, entrants.model
-    judged, answers, cohort = given.labelled_sets(), model.load().as_classes(), Cohort.of(given)
+    model, judged = entrants.model, entrants.opened.dataset.labelled_sets()
+    answers = model.load().as_classes()
     contrasts = own_contrasts(judged, answers, entrants.options)
     lacking = judged.sets.set[~answers.scored[judged.sets.frame]]
     ours = ModelColumns(
@@ -257,32 +255,19 @@ def _variants(entrants: _Entrants, _limits: Sequence[Limit]) -> _Collected:
         figures={name: contrast.value for name, contrast in contrasts.items()},
         scored=np.bincount(lacking, minlength=judged.n_sets) == 0,
     )
-    return _Collected(
-        sets=_judged(overall(given), model),
-        cohort=cohort,
-        models={model.name: ours},
-        cautions=cohort.cautions(),
-        estimated=tuple(name for name, contrast in contrasts.items() if contrast.estimated),
-    )
+    estimated = tuple(name for name, contrast in contrasts.items() if contrast.estimated)
+    return replace(_labels(entrants, limits), models={model.name: ours}, estimated=estimated)
 
 
-def _on_clips(entrants: _Entrants, limits: Sequence[Limit]) -> _Collected:
-    """Collect the measures without labels, on all sets. Raise StrobeError if nothing can be measured."""
-    given = entrants.opened.dataset
-    return _of_clips(entrants, limits[0].measure, *clips_of(given, overall(given), entrants.options))
-
-
-def _on_labelled_clips(entrants: _Entrants, limits: Sequence[Limit]) -> _Collected:
-    """Collect the measures without labels on the sets with a label, for losses beside those of accuracy."""
-    judged = overall(entrants.opened.dataset).labelled_sets()
-    shared = FlickerPlan(judged, entrants.options, FlickerOptions())
-    clips = Clips(shared, judged, 0, entrants.options, is_labelled=True)
-    return _of_clips(entrants, limits[0].measure, clips, 0)
-
-
-def _of_clips(entrants: _Entrants, measure: str, clips: Clips | None, cuts: int) -> _Collected:
-    given, labelled = entrants.opened.dataset, clips is not None and clips.is_labelled
-    why = NOT_VIDEO if labelled and given.info.axis != "frame-offset" else None if labelled else no_flicker(given)
+def _on_clips(entrants: _Entrants, limits: Sequence[Limit], *, labelled: bool = False) -> _Collected:
+    """Collect the measures without labels on all sets, or on the sets with a label, for losses beside accuracy's."""
+    given, measure, cuts = entrants.opened.dataset, limits[0].measure, 0
+    if labelled:
+        judged, why = overall(given).labelled_sets(), None if given.info.axis == "frame-offset" else NOT_VIDEO
+        shared = FlickerPlan(judged, entrants.options, FlickerOptions())
+        clips: Clips | None = Clips(shared, judged, 0, entrants.options, is_labelled=True)
+    else:
+        (clips, cuts), why = clips_of(given, entrants.options), no_flicker(given)
     if why is not None:
         raise StrobeError(
             f"{printable(given.name)} has no {measure}: {why}; limit drop or flip_rate, or use a dataset without labels"
@@ -356,7 +341,7 @@ def _forms(entrants: _Entrants, limits: Sequence[Limit]) -> _Collected:
 _COLLECTORS: Mapping[str, Callable[[_Entrants, Sequence[Limit]], _Collected]] = {
     "labels": _labels,
     "variants": _variants,
-    "labelled clips": _on_labelled_clips,
+    "labelled clips": partial(_on_clips, labelled=True),
     "clips": _on_clips,
     "noise": _noise,
     "forms": _forms,

@@ -75,7 +75,7 @@ def history(
     shown = shown_models(model.name for *_, model in entries)
     places = [(run, shown[model.name]) for run, _, model in entries]
     names, lines = _names(places), lines_of(places)
-    clips, cuts = (None, 0) if dataset.labelled.any() else clips_of(opened.dataset, dataset, options)
+    clips, cuts = (None, 0) if dataset.labelled.any() else clips_of(opened.dataset, options)
     held_models = {name: model for name, (_, _, model) in zip(names, entries, strict=True)}
     on_clips = {} if clips is None else _entrants(clips, held_models)
     measure, flickers = (None, {}) if clips is None else _clip_scores(on_clips, options)

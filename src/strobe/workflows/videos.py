@@ -29,7 +29,7 @@ from strobe.models.requested import RequestedModel
 from strobe.store import dataset_folder as folder
 from strobe.store.run_folder import Run
 from strobe.workflows.build import build, video_names
-from strobe.workflows.frame_folders import check_same_frames, dataset_of_frames, frame_folders
+from strobe.workflows.frame_folders import check_same_frames, frame_folders, import_folders
 from strobe.workflows.options import BuildOptions, VideoOptions
 
 DATASET = "dataset"
@@ -67,13 +67,6 @@ def _videos(sources: Sequence[Path]) -> list[Path]:
     return [path for path in video_files(sources)[0] if not path.is_dir()]
 
 
-def _note_unused(reasons: Sequence[str], progress: Progress) -> None:
-    """Print how many folders of images are not used, and the first reason."""
-    if reasons:
-        what = "folder of images is" if len(reasons) == 1 else "folders of images are"
-        progress.note(f"note: {len(reasons)} {what} not used, {'first ' if len(reasons) > 1 else ''}{reasons[0]}")
-
-
 def _first(reasons: Sequence[str]) -> str:
     """Return the first reason and the number of others in brackets, or nothing."""
     more = f", and {len(reasons) - 1} more" if len(reasons) > 1 else ""
@@ -102,7 +95,13 @@ def dataset_of_videos(
             "strobe build, and give it instead of the videos, or pass a file of predictions"
         )
     place, files, folders = run.path / DATASET, _videos(sources), frame_folders(sources)
-    named = video_names(files) if files else {name: folders.root / name for name in folders.frames}
+    named = video_names(files) if files else {}
+    if both := sorted(set(named) & set(folders.frames)):
+        raise StrobeError(
+            f"{printable(named[both[0]])} and {printable(folders.root / both[0])} would both get the name {both[0]}; "
+            "rename one of them"
+        )
+    named |= {name: folders.root / name for name in folders.frames}
     old = folder.read(place) if folder.is_dataset(place) else None
     if old is None and run.exists:
         run_on = run.about()["dataset"].get("name")
@@ -114,11 +113,10 @@ def dataset_of_videos(
     if old is not None:
         k, every = _settings_of(run, old, named, options, k=k)
         label_space, classes_of = old.info.label_space, old.info.provenance.get("classes_of")
-        if not files:
-            check_same_frames(old, folders, run=printable(run.path))
-            return VideoDataset(path=place, problems=(), models=tuple(models))
+        check_same_frames(old, folders, run=printable(run.path))
         # A video that was skipped may have been repaired since, so all are looked at again if there is one.
-        if set(named) == set(_usable(old)) and all(str(path.resolve()) in old.videos.path for path in named.values()):
+        same = set(named) == set(old.videos.name) and all(str(path.resolve()) in old.videos.path for path in files)
+        if same or not files:
             return VideoDataset(path=place, problems=(), models=tuple(models))
     else:
         k = K if k is None else k
@@ -126,41 +124,44 @@ def dataset_of_videos(
         label_space, classes_of, models = _classes(options, models, prediction, brought, progress)
     facts = {"given": sorted(named), "classes_of": classes_of}
     name = next(iter(named)) if len(named) == 1 else f"{len(named)} videos"
-    if not files:
-        made = dataset_of_frames(
-            folders, place, k=k, every=every, label_space=label_space, facts=facts, name=name, progress=progress
+    built = None
+    if files:
+        built = build(
+            files,
+            place,
+            BuildOptions(
+                sampling=AnchorOptions(k=k, every=every),
+                label_space=label_space,
+                unlabelled=True,
+                reference=True,
+                least_frames=2,
+                facts=facts,
+                name=name,
+                workers=prediction.workers or os.cpu_count() or 1,
+                engine=prediction.executor(),
+            ),
+            progress=progress,
         )
-        for note in made.notes:
-            progress.note(f"note: {note}")
-        _note_unused(folders.left_out, progress)
-        return VideoDataset(path=place, problems=(), models=tuple(models))
-    unused = tuple(
-        spelled(
-            f"{printable(folders.root / frames)}: a folder of frames is not used together with videos; give such "
-            "folders alone, with another <<out>>"
-        )
-        for frames in folders.frames
-    )
-    _note_unused(unused, progress)
-    built = build(
-        files,
-        place,
-        BuildOptions(
-            sampling=AnchorOptions(k=k, every=every),
+    notes = () if built is None else built.notes
+    if folders.frames:
+        notes += import_folders(
+            folders,
+            place,
+            k=k,
+            every=every,
             label_space=label_space,
-            unlabelled=True,
-            reference=True,
-            least_frames=2,
             facts=facts,
             name=name,
-            workers=prediction.workers or os.cpu_count() or 1,
-            engine=prediction.executor(),
-        ),
-        progress=progress,
-    )
-    for note in built.notes:
+            progress=progress,
+            beside=None if built is None else built.dataset,
+        ).notes
+    for note in notes:
         progress.note(f"note: {note}")
-    return VideoDataset(path=place, problems=(*built.problems, *unused), models=tuple(models))
+    if folders.left_out:
+        what = "folder of images is" if len(folders.left_out) == 1 else "folders of images are"
+        first = "first " if len(folders.left_out) > 1 else ""
+        progress.note(f"note: {len(folders.left_out)} {what} not used, {first}{folders.left_out[0]}")
+    return VideoDataset(path=place, problems=() if built is None else built.problems, models=tuple(models))
 
 
 def _usable(dataset: Dataset) -> Mapping[str, str]:

@@ -51,7 +51,7 @@ def demo_generator(
     """
     require("torch", what="strobe demo --generator", extra="models")
     make_folder(out)
-    load = LoadOptions(device=device)
+    load = LoadOptions(device=device, backend="torch")
     wanted = VaryGeneratorOptions(images=images, steps=steps, granularity=granularity, name="strobe-demo-generator")
     vary_generator(inside(out, "dataset"), GENERATOR, TARGETS, wanted, load=load, progress=progress)
     return _evaluated(out, [*TARGETS, f"{JUDGE}=strobe-mnist-judge"], load, progress)
@@ -74,7 +74,7 @@ def demo_autoencoder(
     require("torch", what="strobe demo --autoencoder", extra="models")
     make_folder(out)
     dataset, source = inside(out, "dataset"), inside(out, "photos")
-    load, name = LoadOptions(device=device), "strobe-demo-autoencoder"
+    load, name = LoadOptions(device=device, backend="torch"), "strobe-demo-autoencoder"
     rendered = SyntheticOptions(world=PHOTO_WORLD, videos=photos, seed=_SEED, name="strobe-demo-photos")
     synthesize(source, rendered, progress=progress)
     wanted = VaryGeneratorOptions(images=images, steps=steps, granularity=granularity, name=name)

@@ -124,7 +124,7 @@ def run(app: Guard, listener: socket.socket, *, proxies: Sequence[str] = (), on_
             await super().shutdown(sockets=sockets)
 
     config = config_of(app, proxies)
-    for name in ("uvicorn.error", "asyncio", "strobe.annexes.web.review"):
+    for name in ("uvicorn.error", "asyncio", "strobe.annexes.web"):
         logging.getLogger(name).addFilter(ThrottledLog())
     # Ctrl-C is the normal way to stop. uvicorn raises it after finishing the requests in progress.
     with contextlib.suppress(KeyboardInterrupt):

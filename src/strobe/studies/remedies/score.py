@@ -21,7 +21,7 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import ModelFailed
 from strobe.core.estimate import Estimate, Missing
 from strobe.metrics.columns import Column
-from strobe.metrics.links import LinkRules
+from strobe.metrics.lives import LifeRules
 from strobe.metrics.pmk import first_wrong
 from strobe.metrics.remedies import Followed, Remedy, follow, on_front, stretches
 from strobe.metrics.remedies_boxes import in_place
@@ -179,7 +179,7 @@ def of_objects(line: Stretches, objects: Objects, own: BoxAnswers, remedied: Box
     change = np.repeat(np.arange(len(parts)), [len(one) for one, _, _ in parts])
     steps = np.concatenate([NO_OBJECTS[0], *(one for one, _, _ in parts)])
     boxes = np.concatenate([NO_OBJECTS[2], *(one for _, one, _ in parts)])
-    confidence = LinkRules().confidence
+    confidence = LifeRules().confidence
     fits = [in_place(one, line.frames[steps], boxes, confidence=confidence) == wants for one in (own, remedied)]
     return follow(change, line.clock[steps], *fits, n=len(parts))
 
@@ -247,7 +247,7 @@ def _map(dataset: Dataset, answers: BoxAnswers, model: str) -> tuple[Estimate | 
 
 def _shown(found: BoxAnswers, row: int) -> list[tuple[float, ...]]:
     first, end = np.searchsorted(found.frame, [row, row + 1])
-    sure = np.arange(first, end)[found.score[first:end] >= LinkRules().confidence]
+    sure = np.arange(first, end)[found.score[first:end] >= LifeRules().confidence]
     return sorted((*found.xyxy[at].tolist(), float(found.label[at])) for at in sure)
 
 

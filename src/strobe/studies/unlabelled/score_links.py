@@ -1,19 +1,16 @@
 """Outages, class changes and jitter of one detector on one dataset, from its boxes alone: no label is used."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from strobe.analyses.box_measures import BoxAnswersAlong, followed
 from strobe.analyses.measures import figure, measures_of
+from strobe.analyses.plan import ScoreOptions
 from strobe.core.answers import BoxAnswers
 from strobe.core.arrays import Bools, Floats
 from strobe.core.dataset import Dataset
 from strobe.core.estimate import Missing
-from strobe.metrics.bootstrap import REPLICATES
-from strobe.metrics.intervals import Interval
-from strobe.metrics.lives import LifeRules
 from strobe.studies.unlabelled.records_links import LinkCase, LinkEvent, LinkOutage, LinkScore, VideoLinks
 
 CASES = 24
@@ -23,30 +20,17 @@ LONGEST = 1000
 """The number of outages in results.json, the longest first."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinkOptions:
-    """Options: how boxes are joined to objects, and how intervals are computed."""
-
-    rules: LifeRules = field(default_factory=LifeRules)
-    interval: Interval = "auto"
-    seed: int = 0
-    bootstrap: bool = True
-    replicates: int = REPLICATES
-
-
-def link_score(dataset: Dataset, found: BoxAnswers, options: LinkOptions | None = None) -> LinkScore | Missing:
+def link_score(dataset: Dataset, found: BoxAnswers, options: ScoreOptions | None = None) -> LinkScore | Missing:
     """Score one detector without labels, or return the reason why no boxes can be followed (see `box_plan`)."""
-    options = options or LinkOptions()
-    along = followed(dataset, found, options.rules)
+    along, options = followed(dataset, found), options or ScoreOptions()
     if isinstance(along, Missing):
         return along
     lives, lasting = along.lives, along.shared.footage.lasting if along.shared.timed else np.zeros(len(along.living))
     ends = lives.within(lasting, lives.first, lives.until)
     lost = _is_lost(along)
-    sure = found.score[lives.row] >= options.rules.confidence
-    draws = options.replicates if options.bootstrap else 0
+    sure = found.score[lives.row] >= along.rules.confidence
     return LinkScore(
-        rules=options.rules,
+        rules=along.rules,
         frames=int(lives.known.sum()),
         missing_frames=int((~lives.known).sum()),
         cuts=along.shared.cuts,
@@ -61,7 +45,7 @@ def link_score(dataset: Dataset, found: BoxAnswers, options: LinkOptions | None 
         faint_seconds=float(lasting[lives.step[~sure]].sum()),
         vanished_seconds=float(ends[lost].sum()),
         measures={
-            measure.name: figure(measure, along, replicates=draws, seed=options.seed, interval=options.interval)
+            measure.name: figure(measure, along, replicates=options.draws, seed=options.seed, interval=options.interval)
             for measure in measures_of("boxes")
         },
         videos=_by_video(along, lasting),

@@ -22,7 +22,7 @@ from strobe.studies.unlabelled.records import CheckedFlicker, FlickerOptions, Fl
 from strobe.studies.unlabelled.records_links import LinkScore
 from strobe.studies.unlabelled.score import first_changes, flicker_score
 from strobe.studies.unlabelled.score_labels import CheckedSets, SampledAccuracy
-from strobe.studies.unlabelled.score_links import LinkOptions, link_score
+from strobe.studies.unlabelled.score_links import link_score
 from strobe.studies.unlabelled.tables import TABLES
 from strobe.studies.unlabelled.words import explanation, flicker_lead, flicker_lines, ranked, terms
 
@@ -100,17 +100,7 @@ class FlickerScores(Collector):
                 self._models[model.name] = score
                 result = self._with_people(self._plan.plan, result, model.name, answers)
         elif isinstance(answers, BoxAnswers):
-            options, whole = self.scoring.options, self.scoring.merged
-            links = link_score(
-                whole,
-                answers,
-                LinkOptions(
-                    interval=options.interval,
-                    seed=options.seed,
-                    bootstrap=options.bootstrap,
-                    replicates=options.replicates,
-                ),
-            )
+            links = link_score(self.scoring.merged, answers, self.scoring.options)
             if not isinstance(links, Missing):
                 self._detectors[model.name] = links
         return result

@@ -180,14 +180,7 @@ def test_a_moved_dataset_is_found_by_its_frames(world, view_server):
 
 
 @pytest.mark.parametrize(
-    "words",
-    [
-        ["view", "nowhere"],
-        ["view", "empty"],
-        ["view", "empty", "--host", "0.0.0.0"],
-        ["view", "empty", "--host", "0.0.0.0", "--public-url", "http://a:1"],
-        ["view", "empty", "--invite", "<b>"],
-    ],
+    "words", [["view", "nowhere"], ["view", "empty", "--list"], ["view", "empty", "--host", "0.0.0.0"]]
 )
 def test_bad_places_are_one_line(command, tmp_path, monkeypatch, words):
     monkeypatch.chdir(tmp_path)

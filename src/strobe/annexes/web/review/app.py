@@ -2,18 +2,15 @@
 
 import asyncio
 import hmac
-import logging
 from dataclasses import asdict, replace
 from functools import partial
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Query, Request
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, Response
-from pydantic import ValidationError
+from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
-from strobe.annexes.web.files import file_response
+from strobe.annexes.web.app import LOG, client_address, image_response, set_up
 from strobe.annexes.web.guard import Guard
 from strobe.annexes.web.review import leases, queue
 from strobe.annexes.web.review.log import Conflict
@@ -29,15 +26,12 @@ from strobe.annexes.web.review.requests import (
     SetDecision,
 )
 from strobe.annexes.web.review.service import Access, Service
-from strobe.annexes.web.review.sessions import ABSOLUTE
 from strobe.annexes.web.review.store import Store
 from strobe.core.annotators import checked_name
 from strobe.core.codec import encode
 from strobe.core.dataset import Dataset
-from strobe.core.errors import InvalidValue, StrobeError, UnknownName, printable
+from strobe.core.errors import InvalidValue, StrobeError
 from strobe.core.ports import FrameSource
-
-_LOG = logging.getLogger("strobe.annexes.web.review")
 
 RowNumber = Annotated[int, Query(ge=0, le=2**63 - 1)]
 """The largest row number of the log that the database supports."""
@@ -52,57 +46,29 @@ def make_app(dataset: Dataset, store: Store, source: FrameSource, access: Access
     """Return the server as an ASGI application. The store must be prepared for the dataset."""
     server = Service(dataset, store, source, access)
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    _handle_errors(app)
-    _add_page(app, server)
+    # A failure is one of the database or the disk, not of the request. The page keeps the decision and tries again.
+    failed = 503, "the server could not do this now; the page keeps your decision and sends it again"
+    set_up(app, server.files, _PAGES, failed=failed, statuses={Conflict: 409})
+    _add_media(app, server)
     _add_session(app, server)
     _add_review(app, server)
     if store.question.together:
         _add_several(app, server)
     _add_admin(app, server)
-    return Guard(app, address=access.address, cookie=server.cookie, is_session=server.is_session)
+    return Guard(app, address=access.address, cookie=server.cookie.name, is_session=server.is_session)
 
 
-def _handle_errors(app: FastAPI) -> None:
-    def answer(status: int, error: str) -> JSONResponse:
-        return JSONResponse({"error": printable(error)}, status_code=status)
-
-    async def refused(_request: Request, error: Exception) -> JSONResponse:
-        if isinstance(error, HTTPException):
-            return answer(error.status_code, str(error.detail))
-        if isinstance(error, RequestValidationError | ValidationError):
-            # The response names the invalid fields and never repeats the submitted values.
-            skip = isinstance(error, RequestValidationError)
-            fields = sorted({".".join(str(part) for part in one["loc"][skip:]) or "body" for one in error.errors()})
-            return answer(422, f"invalid fields: {', '.join(fields)}")
-        if isinstance(error, Conflict):
-            return answer(409, str(error))
-        if isinstance(error, InvalidValue | UnknownName):
-            return answer(422, str(error))
-        # The database or the disk failed, not the request. The page keeps the decision and tries again.
-        _LOG.error("a request failed: %s", error)
-        return answer(503, "the server could not do this now; the page keeps your decision and sends it again")
-
-    for kind in (HTTPException, RequestValidationError, ValidationError, StrobeError):
-        app.add_exception_handler(kind, refused)
-
-
-def _add_page(app: FastAPI, server: Service) -> None:
-    file = partial(file_response, server.files)
-    for path, page in _PAGES.items():
-        app.add_api_route(path, partial(file, page), methods=["GET"])
-    app.add_api_route("/static/{name}", file, methods=["GET"])
-
+def _add_media(app: FastAPI, server: Service) -> None:
     async def media(name: str, request: Request) -> Response:
         try:
             picture = await server.picture(request, name)
         except StrobeError as error:
             # The error names files of this machine, so it is logged and not sent.
-            _LOG.warning("an image cannot be read: %s", error)
+            LOG.warning("an image cannot be read: %s", error)
             raise HTTPException(422, "this image cannot be read") from error
         if picture is None:
             raise HTTPException(404, "no such image")
-        headers = {"cache-control": "private, max-age=86400, immutable"}
-        return Response(picture.content, media_type=picture.media_type, headers=headers)
+        return image_response(picture.content, picture.media_type)
 
     app.add_api_route("/media/{name}", media, methods=["GET"])
 
@@ -112,7 +78,7 @@ def _add_session(app: FastAPI, server: Service) -> None:
 
     @app.get("/api/session")
     async def session(request: Request) -> dict[str, Any]:
-        person = await server.session(request.cookies.get(server.cookie, ""))
+        person = await server.session(server.cookie.secret(request))
         needs = {"open": "name", "token": "token", "invite": "key"}[access.mode]
         out: dict[str, Any] = {"page_version": server.page_version, "needs": needs, "person": None}
         if person is not None:
@@ -131,31 +97,18 @@ def _add_session(app: FastAPI, server: Service) -> None:
 
     @app.post("/api/login")
     async def login(body: Login, request: Request) -> Response:
-        address = request.client.host if request.client else "?"
         known = bool(body.key) and await server.aside(_knows, server, body.key)
-        async with server.attempts.one(address, body.name, key=body.key, known=known):
+        async with server.attempts.one(client_address(request), body.name, key=body.key, known=known):
             person = await server.enter(_admit, server, body)
         secret = await server.enter(server.sessions.open, person)
-        answer = JSONResponse({"name": person.name, "role": person.role})
-        answer.set_cookie(
-            server.cookie,
-            secret,
-            httponly=True,
-            samesite="strict",
-            path="/",
-            max_age=int(ABSOLUTE.total_seconds()),
-            secure=access.address.url.startswith("https:"),
-        )
-        return answer
+        return server.cookie.begin({"name": person.name, "role": person.role}, secret)
 
     @app.post("/api/logout")
     async def logout(request: Request) -> Response:
-        secret = request.cookies.get(server.cookie, "")
+        secret = server.cookie.secret(request)
         if secret:
             await server.call(server.sessions.close, secret)
-        answer = JSONResponse({"ok": True})
-        answer.delete_cookie(server.cookie, path="/", httponly=True, samesite="strict")
-        return answer
+        return server.cookie.end()
 
     @app.post("/api/my-link")
     async def my_link(request: Request) -> dict[str, str]:

@@ -17,6 +17,10 @@ from strobe.annexes.web.review.database import execute, execute_all
 from strobe.annexes.web.review.plan import Claimed, ReviewTask
 from strobe.annexes.web.review.rows import record_of
 from strobe.annexes.web.review.store import Store
+from strobe.core.moments import timestamp
+
+REST_S = 3600.0
+"""The seconds after which round two shows a person a task that this person answered in round one."""
 
 _TODAY = """SELECT count(*) FROM latest l WHERE l.annotator = :who AND l.at >= :since
     AND EXISTS (SELECT 1 FROM tasks t WHERE t.task_id = l.task_id AND t.question = :question)"""
@@ -31,8 +35,8 @@ class ReviewProgress:
     """The progress of a question, overall and for one annotator.
 
     `open_for_me` counts the tasks of both rounds that this annotator has not answered and could still get, now or when
-    a lease ends. It is zero if only other people can do the rest. Of the `tasks_open`, `tasks_waiting` wait for the
-    labels of their anchor.
+    a lease ends. It is zero if only other people can do the rest. Of these tasks, `resting` were answered by this
+    annotator less than `REST_S` ago. Of the `tasks_open`, `tasks_waiting` wait for the labels of their anchor.
     """
 
     tasks: int = 0
@@ -45,6 +49,7 @@ class ReviewProgress:
     mine: int = 0
     today: int = 0
     open_for_me: int = 0
+    resting: int = 0
 
 
 def claim(store: Store, annotator: str, *, tab: str, want: int) -> list[Claimed]:
@@ -85,9 +90,9 @@ def claim(store: Store, annotator: str, *, tab: str, want: int) -> list[Claimed]
 
 
 def claim_joint(store: Store, members: Sequence[str], *, want: int) -> list[Claimed]:
-    """Return round-two tasks that not every member of a group has decided yet."""
+    """Return round-two tasks that not every member of a group has decided yet, also those just answered."""
     with store.database.write() as connection:
-        return _verify(connection, store, members, want)
+        return _verify(connection, store, members, want, rest=False)
 
 
 def progress(store: Store, annotator: str, *, since: str = "") -> ReviewProgress:
@@ -102,9 +107,12 @@ def progress(store: Store, annotator: str, *, since: str = "") -> ReviewProgress
         own = tally.own_counts(connection, question.name, annotator)
         today = int(execute(connection, _TODAY, values).value()) if since else 0
         at_hand = question.open_for(connection, store.settings, annotator, whole=whole, own=own)
+        verify, verify_mine = (sum(count["open2"] for count in counts) for counts in (whole.values(), own.values()))
+        resting = 0
+        if verify > verify_mine:
+            resting = int(execute(connection, _RESTING, {**values, "rested": _rested(store)}).value())
     real, anchors = whole[question.real], whole["anchor"]
     waiting = real["waiting"] if labels else 0
-    verify, verify_mine = (sum(count["open2"] for count in counts) for counts in (whole.values(), own.values()))
     return ReviewProgress(
         tasks=real["tasks"],
         tasks_open=real["open1"] + waiting,
@@ -116,6 +124,7 @@ def progress(store: Store, annotator: str, *, since: str = "") -> ReviewProgress
         mine=sum(count["said"] for count in own.values()),
         today=today,
         open_for_me=max(0, at_hand + verify - verify_mine + waiting),
+        resting=resting,
     )
 
 
@@ -130,16 +139,37 @@ def _verify_left(connection: Connection, store: Store, annotator: str) -> int:
     return sum(one["open2"] for one in whole.values()) - sum(one["open2"] for one in own.values())
 
 
-def _verify(connection: Connection, store: Store, members: Sequence[str], want: int) -> list[Claimed]:
+def _verify(
+    connection: Connection, store: Store, members: Sequence[str], want: int, *, rest: bool = True
+) -> list[Claimed]:
+    """Return tasks of round two; with `rest`, not those that a member answered less than `REST_S` ago."""
     rows = execute(
         connection,
         "SELECT t.* FROM tasks t WHERE t.question = :question AND t.open2 = 1 AND (SELECT count(*) FROM latest l "
-        "WHERE l.task_id = t.task_id AND l.round = 2 AND l.annotator IN :members) < :n ORDER BY t.position LIMIT :want",
-        {"question": store.question.name, "members": list(members), "n": len(members), "want": want},
+        "WHERE l.task_id = t.task_id AND l.round = 2 AND l.annotator IN :members) < :n "
+        "AND NOT EXISTS (SELECT 1 FROM latest l WHERE l.task_id = t.task_id AND l.round = 1 "
+        "AND l.annotator IN :members AND l.at > :rested) ORDER BY t.position LIMIT :want",
+        {
+            "question": store.question.name,
+            "members": list(members),
+            "n": len(members),
+            "want": want,
+            "rested": _rested(store) if rest else "9",
+        },
     )
     claimed = [Claimed(task=record_of(ReviewTask, row), stage="verify") for row in rows]
     execute_all(connection, leases.ask(members, [one.task.task_id for one in claimed], round_number=2))
     return claimed
+
+
+_RESTING = """SELECT count(*) FROM latest l JOIN tasks t ON t.task_id = l.task_id
+    WHERE l.annotator = :who AND l.round = 1 AND l.at > :rested AND t.question = :question AND t.open2 = 1
+    AND NOT EXISTS (SELECT 1 FROM latest m WHERE m.task_id = l.task_id AND m.annotator = :who AND m.round = 2)"""
+
+
+def _rested(store: Store) -> str:
+    """Return the time before which an answer of round one is old enough for round two."""
+    return timestamp(store.clock() - REST_S)
 
 
 def _control(

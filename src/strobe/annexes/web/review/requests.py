@@ -2,8 +2,9 @@
 
 from typing import Annotated, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
+from pydantic import Field, StrictBool, StrictInt
 
+from strobe.annexes.web.app import Body
 from strobe.core.annotators import MAX_NOTE
 from strobe.core.people import DISCARDS
 from strobe.core.records import REASONS
@@ -22,11 +23,7 @@ if set(DISCARDS) | {""} != set(get_args(Discard)):
     raise TypeError("review.requests.Discard must list core.people.DISCARDS")
 
 
-class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid", str_strip_whitespace=False)
-
-
-class Login(_Body):
+class Login(Body):
     """A log-in by name (and token, if the review has one), or by a personal key."""
 
     name: Annotated[str, Field(max_length=200)] = ""
@@ -34,7 +31,7 @@ class Login(_Body):
     key: ShortText = ""
 
 
-class Claim(_Body):
+class Claim(Body):
     """A tab requests its next tasks. `since` is the start of its person's day."""
 
     tab: Opaque
@@ -43,13 +40,13 @@ class Claim(_Body):
     since: Annotated[str, Field(pattern=r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)?$")] = ""
 
 
-class ReleaseBody(_Body):
+class ReleaseBody(Body):
     """A tab releases its tasks."""
 
     tab: Opaque
 
 
-class AnswerBody(_Body):
+class AnswerBody(Body):
     """One answer to any question. The page creates its id, so that an answer sent twice is stored once.
 
     `who` is the person that the page expects. If the session belongs to someone else, the answer is returned and not
@@ -72,10 +69,10 @@ class Decision(AnswerBody):
     label_right: StrictBool | None = None
     reason: Reason = ""
     bad_anchor: StrictBool = False
-    labels: Annotated[list[ShortText], Field(max_length=100)] = []
+    labels: Annotated[tuple[ShortText, ...], Field(max_length=100)] = ()
 
 
-class SetDecision(_Body):
+class SetDecision(Body):
     """Decisions on pairs of one set that shared a page, stored all or none."""
 
     who: ShortText = ""
@@ -102,7 +99,7 @@ class BoxDecision(AnswerBody):
     reason: Discard = ""
 
 
-class JointClaim(_Body):
+class JointClaim(Body):
     """A group requests its next tasks."""
 
     members: Annotated[list[ShortText], Field(min_length=1, max_length=30)]
@@ -116,20 +113,20 @@ class JointVote(Decision):
     stage: Literal["verify"] = "verify"
 
 
-class JointDecision(_Body):
+class JointDecision(Body):
     """A joint decision: every member's vote, stored all or none."""
 
     votes: Annotated[list[JointVote], Field(min_length=1, max_length=30)]
 
 
-class Invite(_Body):
+class Invite(Body):
     """A person to invite."""
 
     name: Annotated[str, Field(max_length=200)]
     role: Literal["annotator", "observer"] = "annotator"
 
 
-class Pause(_Body):
+class Pause(Body):
     """A person to pause, resume or revoke."""
 
     name: ShortText

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 from fastapi import Request
 from starlette.exceptions import HTTPException
 
+from strobe.annexes.web.app import SessionCookie, page_files, page_version
 from strobe.annexes.web.attempts import Attempts
-from strobe.annexes.web.files import page_files
 from strobe.annexes.web.guard import ServerAddress
 from strobe.annexes.web.review import leases, queue
 from strobe.annexes.web.review.disagreements import answers_over_time, disagreements
@@ -24,7 +24,7 @@ from strobe.annexes.web.review.pictures import EncodedImage, FrameImages
 from strobe.annexes.web.review.places import TableLookup
 from strobe.annexes.web.review.plan import ReviewTask
 from strobe.annexes.web.review.rows import Answer
-from strobe.annexes.web.review.sessions import Mode, Sessions
+from strobe.annexes.web.review.sessions import ABSOLUTE, Mode, Sessions
 from strobe.annexes.web.review.store import Saved, Store
 from strobe.core.dataset import Dataset
 from strobe.core.ports import FrameSource
@@ -74,9 +74,8 @@ class Service:
         self.files = page_files("review")
         own = self.files[f"{store.question.name}.html"]  # the question's part of the page
         self.files["index.html"] = self.files["index.html"].replace(b"<!-- the question -->\n", own)
-        self.page_version = hashlib.sha256(b"".join(sorted(self.files.values()))).hexdigest()[:12]
-        port = access.address.url.rsplit(":", 1)[-1].strip("/")
-        self.cookie = f"strobe_session_{port if port.isdigit() else 'web'}"
+        self.page_version = page_version(self.files)
+        self.cookie = SessionCookie.of("session", access.address, seconds=int(ABSOLUTE.total_seconds()))
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="review-store")
         self._readers = ThreadPoolExecutor(4, thread_name_prefix="review-reader")
         self._media = ThreadPoolExecutor(4, thread_name_prefix="review-media")
@@ -148,7 +147,7 @@ class Service:
         self, request: Request, *, allow: tuple[str, ...] = ("annotator", "admin"), expected: str = ""
     ) -> Person:
         """Return the person of this request, or raise 401 or 403. A page that `expected` someone else gets 401, too."""
-        secret = request.cookies.get(self.cookie, "")
+        secret = self.cookie.secret(request)
         person = await self.session(secret)
         if person is None or (expected and person.name != expected):
             raise HTTPException(401, "log in first")
@@ -204,7 +203,7 @@ class Service:
         request it.
         """
         # Images use separate threads. They are the most frequent requests, and other requests should not wait for them.
-        secret = request.cookies.get(self.cookie, "")
+        secret = self.cookie.secret(request)
         return await asyncio.get_running_loop().run_in_executor(self._media, self._picture, secret, name)
 
     def _picture(self, secret: str, name: str) -> EncodedImage | None:

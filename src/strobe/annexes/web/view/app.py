@@ -1,21 +1,17 @@
 """The viewer's server: small routes over the library. GET requests change nothing. Images have opaque names."""
 
-import hashlib
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import parse_qsl
 
 from fastapi import Body, FastAPI, Query, Request
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
+from strobe.annexes.web.app import SessionCookie, client_address, image_response, page_files, page_version, set_up
 from strobe.annexes.web.attempts import Attempts
-from strobe.annexes.web.files import file_response, page_files
 from strobe.annexes.web.guard import Guard, ServerAddress
 from strobe.annexes.web.view.access import COOKIE_S, ViewKeys, ViewPerson
 from strobe.annexes.web.view.exports import sets_csv, subset_text
@@ -28,9 +24,7 @@ from strobe.annexes.web.view.runs import RunTable
 from strobe.annexes.web.view.tags import add_rows, checked_tag, tags_csv
 from strobe.annexes.web.view.timelines import timeline, video_rows
 from strobe.core.annotators import checked_note
-from strobe.core.errors import InvalidValue, StrobeError, UnknownName, printable
-
-_LOG = logging.getLogger("strobe.annexes.web.review")
+from strobe.core.errors import InvalidValue, printable
 
 MOST_ROWS = 240
 """The most sets in one answer."""
@@ -59,13 +53,12 @@ class _Viewer:
         self.library, self.keys, self.work, self.address = library, keys, work, address
         self.runs, self.attempts = RunTable(library), Attempts()
         self.files = page_files("view")
-        self.page_version = hashlib.sha256(b"".join(sorted(self.files.values()))).hexdigest()[:12]
-        port = address.url.rsplit(":", 1)[-1].strip("/")
-        self.cookie = f"strobe_view_{port if port.isdigit() else 'web'}"
+        self.page_version = page_version(self.files)
+        self.cookie = SessionCookie.of("view", address, seconds=COOKIE_S)
 
     def person(self, request: Request) -> ViewPerson:
         """Return the person of this request, or raise 401."""
-        person = self.keys.person_of_cookie(request.cookies.get(self.cookie, ""))
+        person = self.keys.person_of_cookie(self.cookie.secret(request))
         if person is None:
             raise HTTPException(401, "open the link that strobe view printed")
         return person
@@ -91,39 +84,17 @@ def make_view_app(library: Library, keys: ViewKeys, work: ViewWork, address: Ser
     """Return the server as an ASGI application."""
     viewer = _Viewer(library, keys, work, address)
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    _handle_errors(app)
-    _add_page(app, viewer)
+    failed = 422, "this could not be done; the terminal that runs strobe view shows why"
+    set_up(app, viewer.files, {"/": "index.html"}, failed=failed, statuses={})
+    _add_media(app, viewer)
     _add_session(app, viewer)
     _add_runs(app, viewer)
     _add_sets(app, viewer)
     _add_doing(app, viewer)
-    return Guard(app, address=address, cookie=viewer.cookie, is_session=viewer.is_session)
+    return Guard(app, address=address, cookie=viewer.cookie.name, is_session=viewer.is_session)
 
 
-def _handle_errors(app: FastAPI) -> None:
-    async def refused(_request: Request, error: Exception) -> JSONResponse:
-        status, text = 422, str(error)
-        if isinstance(error, HTTPException):
-            status, text = error.status_code, str(error.detail)
-        elif isinstance(error, RequestValidationError):
-            # The response names the invalid fields and never repeats the submitted values.
-            fields = sorted({".".join(str(part) for part in one["loc"][1:]) or "body" for one in error.errors()})
-            text = f"invalid fields: {', '.join(fields)}"
-        elif not isinstance(error, InvalidValue | UnknownName):
-            # The error may name files of this machine, so it is logged and not sent.
-            _LOG.warning("a request failed: %s", error)
-            text = "this could not be done; the terminal that runs strobe view shows why"
-        return JSONResponse({"error": printable(text, limit=600)}, status_code=status)
-
-    for kind in (HTTPException, RequestValidationError, StrobeError):
-        app.add_exception_handler(kind, refused)
-
-
-def _add_page(app: FastAPI, viewer: _Viewer) -> None:
-    file = partial(file_response, viewer.files)
-    app.add_api_route("/", partial(file, "index.html"), methods=["GET"])
-    app.add_api_route("/static/{name}", file, methods=["GET"])
-
+def _add_media(app: FastAPI, viewer: _Viewer) -> None:
     def media(data: str, name: str, request: Request, small: bool) -> Response:
         viewer.person(request)
         if data not in viewer.library.datasets:
@@ -133,8 +104,7 @@ def _add_page(app: FastAPI, viewer: _Viewer) -> None:
         if row is None:
             raise HTTPException(404, "no such image")
         found = images.small(row) if small else images.images.get(row)
-        headers = {"cache-control": "private, max-age=86400, immutable"}
-        return Response(found.content, media_type=found.media_type, headers=headers)
+        return image_response(found.content, found.media_type)
 
     @app.get("/media/{data}/{name}")
     def full(data: str, name: str, request: Request) -> Response:
@@ -148,34 +118,21 @@ def _add_page(app: FastAPI, viewer: _Viewer) -> None:
 def _add_session(app: FastAPI, viewer: _Viewer) -> None:
     @app.get("/api/session")
     def session(request: Request) -> dict[str, Any]:
-        person = viewer.keys.person_of_cookie(request.cookies.get(viewer.cookie, ""))
+        person = viewer.keys.person_of_cookie(viewer.cookie.secret(request))
         out: dict[str, Any] = {"page_version": viewer.page_version, "person": None}
         return out if person is None else {**out, "person": person.name, "may_write": person.role == "owner"}
 
     @app.post("/api/login")
     async def login(body: ViewLogin, request: Request) -> Response:
-        address = request.client.host if request.client else "?"
         person = viewer.keys.person_of_key(body.key)
-        async with viewer.attempts.one(address, "", key=body.key[:40], known=person is not None):
+        async with viewer.attempts.one(client_address(request), "", key=body.key[:40], known=person is not None):
             if person is None:
                 raise HTTPException(403, "this link is not valid; ask for a new one")
-        answer = JSONResponse({"name": person.name, "role": person.role})
-        answer.set_cookie(
-            viewer.cookie,
-            viewer.keys.seal(person),
-            httponly=True,
-            samesite="strict",
-            path="/",
-            max_age=COOKIE_S,
-            secure=viewer.address.url.startswith("https:"),
-        )
-        return answer
+        return viewer.cookie.begin({"name": person.name, "role": person.role}, viewer.keys.seal(person))
 
     @app.post("/api/logout")
     def logout() -> Response:
-        answer = JSONResponse({"ok": True})
-        answer.delete_cookie(viewer.cookie, path="/", httponly=True, samesite="strict")
-        return answer
+        return viewer.cookie.end()
 
 
 def _add_runs(app: FastAPI, viewer: _Viewer) -> None:

@@ -40,7 +40,7 @@ def place_id(path: Path) -> str:
 
 
 def find_places(places: Sequence[Path]) -> FoundPlaces:
-    """Return every run and dataset under these folders. Raise StrobeError if there is none."""
+    """Return every run and dataset under these folders. There may be none yet."""
     runs: dict[str, Path] = {}
     datasets: dict[str, Path] = {}
     for place in places:
@@ -53,9 +53,6 @@ def find_places(places: Sequence[Path]) -> FoundPlaces:
                 datasets.setdefault(place_id(path), path)
             else:
                 runs.setdefault(place_id(path), path)
-    if not runs and not datasets:
-        shown = ", ".join(printable(place) for place in places)
-        raise StrobeError(f"no run and no dataset found in {shown}; make a run with strobe eval")
     names = short_names([str(path.resolve()) for path in runs.values()])
     return FoundPlaces(runs=runs, datasets=datasets, run_names=dict(zip(runs, names, strict=True)))
 

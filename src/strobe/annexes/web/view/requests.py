@@ -2,23 +2,21 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from strobe.annexes.web.app import Body
 
 Place = Annotated[str, Field(pattern=r"^[0-9a-f]{12}$")]
 Query = Annotated[str, Field(max_length=8000)]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class ViewLogin(_Strict):
+class ViewLogin(Body):
     """A log-in by the key of a personal link."""
 
     key: Annotated[str, Field(max_length=200)]
 
 
-class TagBody(_Strict):
+class TagBody(Body):
     """Tag one set (`row`), or all sets of a query; or write a note on one set."""
 
     data: Place
@@ -28,7 +26,7 @@ class TagBody(_Strict):
     query: Query | None = None
 
 
-class SelectionBody(_Strict):
+class SelectionBody(Body):
     """Write the sets of a query as a new dataset folder next to their dataset."""
 
     data: Place
@@ -36,7 +34,7 @@ class SelectionBody(_Strict):
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")]
 
 
-class CompareBody(_Strict):
+class CompareBody(Body):
     """Models to compare: [run, model] each."""
 
     rows: Annotated[

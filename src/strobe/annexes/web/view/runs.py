@@ -1,5 +1,6 @@
 """The table of runs: a row for each model of each run, with its figures, and the state of every run."""
 
+from collections import Counter
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -12,6 +13,7 @@ from strobe.annexes.web.view.library import Library
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.estimate import Estimate
 from strobe.core.files import inside, matching, read_json
+from strobe.core.names import short_names
 from strobe.core.parquet import read_footer
 from strobe.core.seals import damaged_files
 from strobe.report.wording import counted, with_interval
@@ -51,7 +53,7 @@ class RunTable:
         library = self._library
         found = library.look()
         runs = [self._run(key, path, found.run_names[key]) for key, path in found.runs.items()]
-        names = {key: _dataset_name(path) for key, path in library.datasets.items()}
+        names = _dataset_names(library.datasets)
         datasets = [
             {
                 "id": key,
@@ -174,6 +176,17 @@ def _frames_done(path: Path) -> dict[str, int]:
 def _n_frames(path: Path) -> int:
     """Return the number of frames of the run's dataset."""
     return max((read_footer(file).n_rows for file in matching(path, "frames/*.parquet")), default=0)
+
+
+def _dataset_names(datasets: Mapping[str, Path]) -> dict[str, str]:
+    """Return the name of each dataset. Equal names also have their folder: every run of a clip makes one."""
+    names = {key: _dataset_name(path) for key, path in datasets.items()}
+    folders = short_names([str(path.resolve()) for path in datasets.values()])
+    many = Counter(names.values())
+    return {
+        key: name if many[name] == 1 else f"{name} ({printable(folder)})"
+        for (key, name), folder in zip(names.items(), folders, strict=True)
+    }
 
 
 def _dataset_name(path: Path) -> str:

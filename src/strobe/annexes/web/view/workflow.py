@@ -98,6 +98,9 @@ def list_view(places: Sequence[Path]) -> dict[str, Any]:
     from strobe.annexes.web.view.runs import RunTable
 
     library = Library(places, secret=b"")
+    if not library.datasets and not library.found.runs:
+        shown = ", ".join(printable(place) for place in places)
+        raise StrobeError(f"no run and no dataset found in {shown}; make a run with strobe eval")
     counts: dict[str, dict[str, dict[str, int]]] = {}
     for key in library.datasets:
         try:

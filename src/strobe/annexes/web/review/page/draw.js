@@ -7,6 +7,7 @@ const idle = (many) => ({
   offline: ["Offline", `Your decisions are stored in this browser. New ${many} load when the server can be reached.`],
   fetching: ["One moment", `Loading the next ${many}.`],
   waiting: ["Nothing for you right now", `Other people have the last ${many}. You get those that they return.`],
+  resting: ["All done for now", `Unclear ${many} come back for a second look an hour after you answered them.`],
   others: ["All done for you", `The remaining ${many} need another person.`],
   done: ["All done", `You have answered all ${many} that need you. A second look at unclear cases may still follow.`],
 });

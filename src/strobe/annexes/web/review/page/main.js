@@ -153,7 +153,7 @@ function showIdle() {
   const offline = unreachable || outbox.state === "offline";
   const left = progress ? progress.tasks_open + progress.anchors_open : 0;
   const mine = progress?.open_for_me ?? left;
-  const why = mine ? "waiting" : left ? "others" : "done";
+  const why = mine > (progress?.resting ?? 0) ? "waiting" : mine ? "resting" : left ? "others" : "done";
   drawIdle(paused ? "paused" : offline ? "offline" : claiming ? "fetching" : why, question.many);
   $("idle-undo").hidden = !past().steps.length && !progress?.mine;
 }

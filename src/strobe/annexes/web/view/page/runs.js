@@ -49,12 +49,18 @@ function line(row, columns, shared, redraw) {
     ...columns.map((name) => {
       const found = row.figures[name];
       if (!found || found.v === null) return make("td", { cls: "right" }, "—");
-      const [value, ...ends] = found.text.split(" ");
-      return make("td", { cls: "right" }, make("span", { cls: "num" }, value), make("span", { cls: "ci" }, ends.join(" ")));
+      const [interval] = found.text.match(/\[.*\]/) ?? [""];
+      return make("td", { cls: "right" }, make("span", { cls: "num" }, found.text.replace(/ ?\[.*\]/, "")), make("span", { cls: "ci" }, interval));
     }),
     make("td", {}, make("span", { cls: `state ${run.state}` }, STATE[run.state]), make("span", { cls: "sub" }, (run.dataset && (run.problem || run.note)) || WHY[run.state])),
     make("td", {}, run.name), make("td", {}, run.dataset_name || make("span", { cls: "sub" }, run.problem || "not found")),
     make("td", { cls: "nowrap" }, run.at.slice(0, 16).replace("T", " ")));
+}
+
+function table(rows, columns, by, up, shared, redraw) {
+  return make("div", { cls: "scroll", tabindex: "0", role: "region", "aria-label": `Table of runs${columns.length ? ` with ${columns[0]}` : ""}` }, make("table", {},
+    make("caption", {}, columns.length ? "Shares in %, with 95 % intervals" : "No run has figures yet"),
+    make("thead", {}, head(columns, by, up)), make("tbody", {}, ...rows.map((row) => line(row, columns, shared, redraw)))));
 }
 
 async function compare(redraw) {
@@ -96,7 +102,10 @@ export async function drawRuns(main, shared) {
   const all = rowsOf(runs);
   const wanted = { data: now.get("rd") ?? "", model: (now.get("rm") ?? "").toLowerCase(), since: now.get("since") ?? "" };
   const rows = order(all.filter(({ run, model }) => (!wanted.data || run.dataset === wanted.data) && `${model} ${run.name}`.toLowerCase().includes(wanted.model) && run.at.slice(0, 10) >= wanted.since), by, up);
-  const columns = runs.columns.filter((name) => rows.some((row) => row.figures[name]));
+  // A table for each kind of figures, so that no model is a row of dashes. A model without figures is in the first one.
+  const leadOf = (row) => runs.columns.find((name) => row.figures[name]);
+  const leads = runs.columns.filter((name) => rows.some((row) => leadOf(row) === name));
+  const parts = leads.length ? leads.map((lead) => rows.filter((row) => (leadOf(row) ?? leads[0]) === lead)) : [rows];
   const redraw = () => drawRuns(main, shared);
   const datasets = make("select", { id: "run-data", on: { change: (event) => go(address({ rd: event.target.value }), { replace: true }) } },
     make("option", { value: "" }, "all datasets"), ...runs.datasets.map((one) => { const option = make("option", { value: one.id }, one.name); option.selected = one.id === wanted.data; return option; }));
@@ -106,15 +115,13 @@ export async function drawRuns(main, shared) {
   const focus = document.activeElement?.getAttribute("aria-label") ?? document.activeElement?.textContent;
   main.replaceChildren(make("div", { cls: "page" },
     make("h1", {}, "Runs"),
-    make("p", { cls: "lede" }, `${plural(runs.runs.length, "run")} on ${plural(runs.datasets.length, "dataset")}. Open a model to see its sets, or choose two or more to compare them.`, runs.live ? " A run is going on: this page follows it." : ""),
+    make("p", { cls: "lede" }, runs.runs.length ? `${plural(runs.runs.length, "run")} on ${plural(runs.datasets.length, "dataset")}. Open a model to see its sets, or choose two or more to compare them.` : "No run yet. A run that strobe eval begins in this folder appears here.", runs.live ? " A run is going on: this page follows it." : ""),
     make("div", { cls: "filters" },
       make("label", {}, "Dataset", datasets), make("label", {}, "Model or run", model), make("label", {}, "Since", since),
       make("button", { type: "button", cls: "primary", disabled: n < 2 || n > 8, on: { click: () => compare(redraw) } }, n < 2 ? "Compare: choose two" : n > 8 ? "Compare: at most 8" : `Compare ${n}`),
       n ? make("button", { type: "button", on: { click: () => { chosen.clear(); compared = null; redraw(); } } }, "Clear") : null),
     comparison(),
-    make("div", { cls: "scroll", tabindex: "0", role: "region", "aria-label": "Table of runs" }, make("table", {},
-      make("caption", {}, columns.length ? "Figures in %, with 95 % intervals" : "No run has figures yet"),
-      make("thead", {}, head(columns, by, up)), make("tbody", {}, ...rows.map((row) => line(row, columns, shared, redraw))))),
+    ...parts.map((part) => table(part, runs.columns.filter((name) => part.some((row) => row.figures[name])), by, up, shared, redraw)),
     ...runs.datasets.filter((one) => !one.runs).map((one) => make("p", { cls: "sub" }, link(`/?page=sets&data=${one.id}`, {}, one.name), " has no run here."))));
   if (focus) [...main.querySelectorAll("button, input")].find((node) => (node.getAttribute("aria-label") ?? node.textContent) === focus)?.focus();
 }
