@@ -2,6 +2,7 @@
 
 import csv
 import errno
+import hashlib
 import json
 import os
 import signal
@@ -276,6 +277,8 @@ def test_a_loss_that_is_no_number_names_its_step_and_keeps_the_checkpoint(materi
     state["module"]["fc.weight"][0, 0] = float("nan")
     torch.save(state, path)
     content = path.read_bytes()
+    content = b"strobe checkpoint, sha256 " + hashlib.sha256(content).hexdigest().encode() + b"\n" + content
+    path.write_bytes(content)
     with pytest.raises(
         StrobeError, match=rf"the loss of step {state['step']} is not a number.*checkpoint is kept"
     ) as caught:
@@ -328,9 +331,7 @@ def test_a_disk_that_fills_up_at_the_end_loses_nothing(
     assert same(tmp_path / "run", tmp_path / "whole")
 
 
-def test_one_flipped_bit_of_a_checkpoint_is_noticed_and_an_old_checkpoint_loads(
-    material: Material, tmp_path: Path
-) -> None:
+def test_one_flipped_bit_of_a_checkpoint_is_noticed(material: Material, tmp_path: Path) -> None:
     with pytest.raises(Stop):
         train(quick("stills"), material, NET, tmp_path / "run", replace(OPTIONS, checkpoint_s=0), StopAfter(2))
     path = tmp_path / "run/checkpoint.pt"
@@ -343,12 +344,6 @@ def test_one_flipped_bit_of_a_checkpoint_is_noticed_and_an_old_checkpoint_loads(
             written.load(device="cpu")
     with pytest.raises(InvalidFile, match="remove it to start again"):
         trained(material, tmp_path / "run", quick("stills"))
-    _, line, content = whole.partition(b"\n")
-    assert line
-    path.write_bytes(content)  # as it was written before there were digests
-    trained(material, tmp_path / "run", quick("stills"))
-    trained(material, tmp_path / "whole", quick("stills"))
-    assert same(tmp_path / "run", tmp_path / "whole")
 
 
 def test_one_class_is_refused_and_one_class_held_out_is_noted(material: Material, tmp_path: Path) -> None:
