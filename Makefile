@@ -71,7 +71,7 @@ matrix: $(VENV)/.dev
 fuzz: $(VENV)/.dev
 	$(BIN)/python -m fuzz $(if $(CASE),--case $(CASE)) $(FUZZ)
 
-# SEEDS=1000 runs more; SIMULATE="--seed 17" replays one seed. tests/test_simulate_faults.py runs 20 seeds.
+# SEEDS=1000 runs more; SIMULATE="--seed 17" replays one seed. tests/annexes/web/test_simulate_faults.py runs 10.
 simulate-faults: $(VENV)/.dev
 	$(BIN)/python -m fuzz.simulate $(if $(SEEDS),--seeds $(SEEDS)) $(SIMULATE)
 

@@ -107,11 +107,11 @@ def test_nothing_of_the_object_is_left_where_it_is_removed(world: tuple[Any, Any
     assert blurred[~mask].max() <= 120, "nothing of the object runs into the blurred ground"
 
 
-@pytest.mark.parametrize("side", [3, 6, 7])
+@pytest.mark.parametrize("side", [3, 6])
 def test_the_blur_is_what_its_text_says(side: int) -> None:
     """The page read to the letter in a plain loop: even windows, edges, and one division at the end."""
     rng = np.random.default_rng(side)
-    shorter = {3: 24, 6: 61, 7: 70}[side]  # a tenth, rounded; at least 3
+    shorter = {3: 24, 6: 61}[side]  # a tenth, rounded; at least 3
     image = rng.integers(0, 256, (shorter, shorter + 5, 3), dtype=np.uint8)
     mask = np.zeros(image.shape[:2], dtype=bool)
     mask[8:16, 5:20] = True
@@ -166,11 +166,6 @@ def test_grounds_of_other_sizes_cover_the_picture_and_whole_pictures_have_none(w
     assert not has_ground((0, 0, 50, 40), (50, 40))
     assert not has_ground((2, 1, 50, 40), (50, 40))
     assert has_ground((3, 0, 50, 40), (50, 40))
-
-
-def test_the_same_recipe_gives_the_same_pixels(world: tuple[Any, Any, Any]) -> None:
-    for rung in ("blur", "removed"):
-        np.testing.assert_array_equal(made(world, rung), made(world, rung))
 
 
 @pytest.mark.parametrize(

@@ -130,17 +130,6 @@ def test_what_is_no_crop_set_is_one_line(imagenet_a: Path, tmp_path: Path) -> No
     assert not out.exists()
 
 
-def test_crops_of_other_classes_have_the_folders_own_names(tmp_path: Path) -> None:
-    for name in ("cat", "dog"):
-        picture(tmp_path / "whole" / name / "a.png", 1, (30, 20))
-        picture(tmp_path / "crops" / name / "a.png", 1, (9, 9))
-    import_dataset("photos", tmp_path / "whole", tmp_path / "photos", files=PhotoFiles())
-    done = import_dataset(
-        "imagenet-a-plus", tmp_path / "crops", tmp_path / "set", options={"originals": tmp_path / "photos"}
-    )
-    assert done.dataset.info.label_space.names == ("cat", "dog")
-
-
 # -- ImageNet-9 --------------------------------------------------------------------------------------------------------
 
 CLASSES = ("00_dog", "01_bird", "02_wheeled vehicle")
@@ -326,6 +315,7 @@ def test_imagenet_a_is_scored_among_200_classes_and_among_1000_beside_it(imagene
 NINE = """
 import numpy as np
 from strobe.core.labels import space
+from strobe.formats.import_photos import PhotoFiles
 
 def make():
     every = space("ilsvrc-2012")
@@ -379,3 +369,14 @@ def test_imagenet_9_is_scored_by_its_authors_protocol(tmp_path: Path, imagenet_9
     assert gap[0]["value"]["value"] == pytest.approx(1 / 3), "BG-Gap"
     with pytest.raises(AssertionError, match="uses the model's best class"):
         run("eval", tmp_path / "in9", "-m", models[0], "-o", tmp_path / "other", "--merge", "mean", "-q")
+
+
+def test_crops_of_other_classes_have_the_folders_own_names(tmp_path: Path) -> None:
+    for name in ("cat", "dog"):
+        picture(tmp_path / "whole" / name / "a.png", 1, (30, 20))
+        picture(tmp_path / "crops" / name / "a.png", 1, (9, 9))
+    import_dataset("photos", tmp_path / "whole", tmp_path / "photos", files=PhotoFiles())
+    done = import_dataset(
+        "imagenet-a-plus", tmp_path / "crops", tmp_path / "set", options={"originals": tmp_path / "photos"}
+    )
+    assert done.dataset.info.label_space.names == ("cat", "dog")

@@ -148,19 +148,6 @@ def test_a_detectors_surest_box_is_taken_whatever_its_name(photos: Path, nets: P
     assert "boxes estimated:finder, masks estimated:red" in both.sources()
 
 
-def test_a_file_of_boxes_need_not_name_every_picture(photos: Path, tmp_path: Path) -> None:
-    (tmp_path / "boxes.json").write_text(json.dumps({
-        "images": [{"id": 1, "file_name": "dog/d.png", "width": 64, "height": 64}],
-        "categories": [{"id": 1, "name": "dog"}],
-        "annotations": [{"image_id": 1, "category_id": 1, "bbox": [4, 4, 20, 20], "score": 0.9}],
-    }))  # fmt: skip
-    made = vary_background(
-        photos, tmp_path / "l", VaryBackgroundOptions(detector=f"mine=preds:{tmp_path / 'boxes.json'}")
-    )
-    assert {one.picture: one.xyxy for one in made.pictures if not one.is_left_out} == {"dog/d.png": (4, 4, 24, 24)}
-    assert made.absent()["ladder"] == {"mine finds no box in it": 3}
-
-
 @pytest.mark.parametrize(
     ("words", "line"),
     [
@@ -194,17 +181,6 @@ def test_bad_estimates_are_one_line(
     assert not folder.is_dataset(tmp_path / "out")
 
 
-def test_the_command_says_who_estimated(photos: Path, nets: Path, tmp_path: Path) -> None:
-    words = ["vary", "background", str(photos), str(tmp_path / "l"), "--segment", f"onnx:{nets / 'red.onnx'}", "-q"]
-    done = CliRunner().invoke(cli, [*words, "--rungs", "crop,grey"])
-    assert done.exit_code == 0, done.output
-    assert "boxes estimated:red, masks estimated:red" in done.output
-    assert (
-        json.loads(CliRunner().invoke(cli, [*words, "--rungs", "crop,grey", "--json"]).output)["masks"]
-        == "estimated:red"
-    )
-
-
 def test_specks_go_and_parts_stay() -> None:
     mask = np.zeros((20, 20), dtype=bool)
     mask[2:8, 2:8] = mask[10:18, 10:18] = mask[0, 19] = True
@@ -225,3 +201,16 @@ def test_u2netp_finds_the_dog() -> None:
     true = np.asarray(Image.open(DAVIS / "masks" / f"{frame.stem}.png").convert("L")) > 127
     found = without_specks(net.mask(image))
     assert (found & true).sum() / (found | true).sum() > 0.85
+
+
+def test_a_file_of_boxes_need_not_name_every_picture(photos: Path, tmp_path: Path) -> None:
+    (tmp_path / "boxes.json").write_text(json.dumps({
+        "images": [{"id": 1, "file_name": "dog/d.png", "width": 64, "height": 64}],
+        "categories": [{"id": 1, "name": "dog"}],
+        "annotations": [{"image_id": 1, "category_id": 1, "bbox": [4, 4, 20, 20], "score": 0.9}],
+    }))  # fmt: skip
+    made = vary_background(
+        photos, tmp_path / "l", VaryBackgroundOptions(detector=f"mine=preds:{tmp_path / 'boxes.json'}")
+    )
+    assert {one.picture: one.xyxy for one in made.pictures if not one.is_left_out} == {"dog/d.png": (4, 4, 24, 24)}
+    assert made.absent()["ladder"] == {"mine finds no box in it": 3}

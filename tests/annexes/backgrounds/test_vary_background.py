@@ -1,7 +1,7 @@
-"""`strobe vary background`: rendered frames with true boxes and masks, files of others, and a line for what is bad."""
+"""strobe vary background: rendered frames with true boxes and masks, files of others, and a line for what is bad."""
 
 import json
-import pickle
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,13 +13,16 @@ import pytest
 from click.testing import CliRunner
 from PIL import Image
 
+from strobe.annexes.backgrounds.ladder_table import read_ladder
 from strobe.annexes.backgrounds.ladders import CONTROLS, RUNGS
+from strobe.annexes.backgrounds.object_files import mask_files
 from strobe.annexes.backgrounds.workflow import LadderMade, VaryBackgroundOptions, vary_background
-from strobe.cli.main import cli
-from strobe.core.crops import GREY, cut_of
+from strobe.cli.main import cli, main
+from strobe.core.crops import cut_of
 from strobe.core.dataset import Dataset
-from strobe.core.errors import StrobeError
-from strobe.core.ports import SendableSource
+from strobe.core.errors import InvalidValue, StrobeError
+from strobe.core.people import BoxAnswer
+from strobe.core.tables import Boxes
 from strobe.core.variants import Variant
 from strobe.store import dataset_folder as folder
 from strobe.store.opening import frame_source
@@ -108,17 +111,6 @@ def test_every_rung_is_made_of_the_picture_its_box_and_its_mask(world: Path, lad
         assert (found.frames.width[row], found.frames.height[row]) == (shape[1], shape[0]), found.frames.key[row]
 
 
-def test_grounds_come_from_others_of_the_class_or_of_another(ladder: LadderMade) -> None:
-    dataset = ladder.dataset
-    label_of = {str(dataset.frames.media[row]): dataset.labels_of(row) for row in dataset.sets.anchor_frame.tolist()}
-    for row, text in enumerate(dataset.frames.recipe.tolist()):
-        recipe = json.loads(text) if text else {}
-        if donor := recipe.get("donor"):
-            own = str(dataset.frames.media[row])
-            assert donor["media"] != own
-            assert (label_of[donor["media"]] == label_of[own]) == (recipe["rung"] == "same")
-
-
 def test_the_folder_stands_by_itself_whichever_way_it_was_made(world: Path, ladder: LadderMade, tmp_path: Path) -> None:
     """Its source gone, stored as files, and made a second time: the same pixels and tables."""
     some = VaryBackgroundOptions(rungs=("crop", "blur", "other", "ground", "usual"), context=(1.0, 2.0), name="x")
@@ -141,21 +133,6 @@ def test_the_folder_stands_by_itself_whichever_way_it_was_made(world: Path, ladd
     assert {first.frame_ids()[row] for row in rows_of(first).values()} <= {ids[row] for row in whole.values()}
 
 
-def test_padded_rungs_are_squares_anchors_too(world: Path, tmp_path: Path) -> None:
-    options = VaryBackgroundOptions(fit="pad", rungs=("crop", "grey", "usual"), context=(1.0,))
-    made = vary_background(world, tmp_path / "padded", options)
-    source, rows = frame_source(made.dataset), rows_of(made.dataset)
-    one = made.pictures[0]
-    assert one.xyxy is not None
-    x0, y0, x1, y1 = (int(part) for part in one.xyxy)
-    crop, side = source.read(rows[one.picture, "crop-1"]), max(x1 - x0, y1 - y0)
-    assert crop.shape == (side, side, 3)
-    assert (crop[0] == GREY).all() or (crop[:, 0] == GREY).all() or x1 - x0 == y1 - y0
-    assert {json.loads(text)["fit"] for text in made.dataset.frames.recipe.tolist() if text} == {"pad"}
-    assert variants_of(made.dataset)["crop"].fields["fit"] == "pad"
-    assert "fit" not in variants_of(made.dataset)["usual"].fields
-
-
 def test_killed_anywhere_and_started_again_it_ends_as_if_unbroken(
     world: Path, tmp_path: Path, stopped_at_the_eighth: Stopped
 ) -> None:
@@ -169,16 +146,6 @@ def test_killed_anywhere_and_started_again_it_ends_as_if_unbroken(
     assert not vary_background(world, tmp_path / "c", options).was_there, "masks that went missing are made again"
     with pytest.raises(StrobeError, match="contains a dataset made with other settings"):
         vary_background(world, tmp_path / "c", replace(options, fit="pad"))
-
-
-def test_other_processes_read_rungs_with_their_masks_and_donors(ladder: LadderMade) -> None:
-    source = frame_source(ladder.dataset)
-    assert isinstance(source, SendableSource)
-    rows = [row for (_, name), row in rows_of(ladder.dataset).items() if name in ("other", "grey", "crop-2")][:9]
-    sent = pickle.loads(pickle.dumps(source.only(rows)))
-    for row in rows:
-        np.testing.assert_array_equal(sent.read(row), source.read(row))
-        assert sent.read_encoded(row) is None
 
 
 @pytest.mark.parametrize(
@@ -212,17 +179,7 @@ def test_hostile_recipes_reach_nothing_outside_the_folder(
 
 
 def test_the_command_says_what_was_made(world: Path, tmp_path: Path) -> None:
-    words = [
-        "vary",
-        "background",
-        str(world),
-        str(tmp_path / "l"),
-        "--rungs",
-        "zoom,crop,grey",
-        "--context",
-        "1,2",
-        "-q",
-    ]
+    words = f"vary background {world} {tmp_path}/l --rungs zoom,crop,grey --context 1,2 -q".split()
     first = CliRunner().invoke(cli, words)
     assert first.exit_code == 0, first.output
     assert "24 images, 72 sets, 120 images in total, 12 classes" in first.output
@@ -235,3 +192,219 @@ def test_the_command_says_what_was_made(world: Path, tmp_path: Path) -> None:
         assert sheet.size[1] > 6 * 112
     listed = CliRunner().invoke(cli, ["vary", "background", "--list"]).output
     assert [line.split()[0] for line in listed.splitlines()] == list(RUNGS)
+
+
+MASKED = ("grey", "blur", "plain", "same", "other", "object", "tight", "removed")
+
+
+def copied(world: Path, to: Path, change: Callable[[Dataset], Dataset]) -> Path:
+    """The world with other tables."""
+    shutil.copytree(world, to)
+    folder.write(change(folder.read(to)), to, overwrite=True)
+    return to
+
+
+def with_boxes(dataset: Dataset, keep: Any, change: Callable[[Any], Any] = lambda xyxy: xyxy) -> Dataset:
+    boxes = dataset.boxes
+    assert boxes is not None
+    columns = {name: getattr(boxes, name)[keep] for name in ("frame", "label", "track", "crowd")}
+    return replace(dataset, boxes=Boxes(xyxy=change(boxes.xyxy[keep].copy()), **columns))
+
+
+def test_boxes_people_drew_a_crop_sets_manifest_and_masks_under_a_camera(
+    world: Path, ladder: LadderMade, tmp_path: Path
+) -> None:
+    shutil.copytree(world, tmp_path / "world")
+    plain = folder.read(world)
+    names, ids = plain.info.label_space.ids, plain.frame_ids()
+    folder.append_answers(
+        tmp_path / "world",
+        "drawn", [
+            BoxAnswer(
+                answer_id=f"{row}", annotator="ann", at="2026-11-16T00:00:00+00:00", stage="draw", frame_id=ids[row],
+                label=names[plain.labels_of(row)[0]], decision="keep", xyxy=(8.0, 9.0, 40.0, 50.0 + row),
+            )
+            for row in range(3)
+        ],
+    )  # fmt: skip
+    people = vary_background(
+        tmp_path / "world", tmp_path / "people", VaryBackgroundOptions(boxes="people", rungs=("crop",))
+    )
+    assert [one.xyxy for one in people.pictures] == [(8, 9, 40, 50), (8, 9, 40, 51), (8, 9, 40, 52)]
+    crops = [{"key": str(key), "xyxy": [4, 4, 30, 30]} for key in plain.frames.key.tolist()]
+    (tmp_path / "manifest.json").write_text(json.dumps({"crops": crops}))
+    some = VaryBackgroundOptions(boxes=str(tmp_path / "manifest.json"), rungs=("zoom",))
+    assert {one.xyxy for one in vary_background(world, tmp_path / "m", some).pictures} == {(4, 4, 30, 30)}
+    for place in range(2):
+        for name in ("in", "masks"):
+            (tmp_path / name / "dog").mkdir(parents=True, exist_ok=True)
+        shutil.copy(world / "media" / plain.frames.key[place], tmp_path / "in" / "dog" / f"{place}.png")
+        shutil.copy(world / "masks" / plain.frames.key[place], tmp_path / "masks" / "dog" / f"{place}.png")
+    words = ["simulate", "in", "shaky", "--masks", "masks", "--k", "1", "--size", "48", "--workers", "1", "-q"]
+    done = CliRunner().invoke(
+        cli, [word if word not in ("in", "shaky", "masks") else str(tmp_path / word) for word in words]
+    )
+    assert done.exit_code == 0, done.output
+    shaky = vary_background(tmp_path / "shaky", tmp_path / "l", VaryBackgroundOptions(rungs=("crop", "grey", "tight")))
+    assert shaky.counts() == {"crop": 2, "grey": 2, "tight": 2}
+    assert all(one.mask_share and 0.02 < one.mask_share < 0.6 for one in shaky.pictures)
+
+
+def test_boxes_and_masks_of_others(world: Path, ladder: LadderMade, tmp_path: Path, heard: Any) -> None:
+    """Masks of 0 and 255 named as images, no boxes at all; then boxes of a file, no masks."""
+    plain = folder.read(world)
+    for key in plain.frames.key.tolist():
+        mask = np.asarray(Image.open(world / "masks" / key)) == 1
+        path = tmp_path / "drawn" / Path(key).parent.name / "000000.png"
+        path.parent.mkdir(parents=True)
+        Image.fromarray((mask * 255).astype(np.uint8)).save(path)
+    bare = copied(world, tmp_path / "bare", lambda one: replace(one, boxes=None))
+    shutil.rmtree(bare / "masks")
+    made = vary_background(bare, tmp_path / "a", VaryBackgroundOptions(masks=tmp_path / "drawn"))
+    assert [one.xyxy for one in made.pictures] == [one.xyxy for one in ladder.pictures]
+    masks = [[json.loads(text).get("mask", {}).get("sha256") for text in one.frames.recipe.tolist() if text]
+             for one in (made.dataset, ladder.dataset)]  # fmt: skip
+    assert masks[0] == masks[1]
+    keys = plain.frames.key.tolist()
+    lines = ["file,x0,y0,x1,y1", *(f"{key},10,12,{30 + place},40" for place, key in enumerate(keys[:20]))]
+    lines.append(f"{keys[20]},10,12,10,40")
+    lines += [f"gone/{place}.png,10,12,30,40" for place in range(2)]
+    (tmp_path / "boxes.csv").write_text("\n".join(lines))
+    wanted = VaryBackgroundOptions(boxes=str(tmp_path / "boxes.csv"))
+    boxed = vary_background(bare, tmp_path / "b", wanted, progress=heard)
+    assert [line.partition(": ")[2] for line in heard.lines if "no such anchor" in line] == [
+        f"2 boxes are skipped: no such anchor in {plain.name}"
+    ]
+    assert not set(boxed.counts()) & set(MASKED)
+    assert boxed.counts()["crop"] == 20
+    assert boxed.absent() == {"ladder": {"it has no box in the file": 3, "its box has no area": 1}}
+    assert boxed.pictures[3].xyxy == (10, 12, 33, 40)
+    with pytest.raises(InvalidValue, match="--rungs grey needs masks"):
+        vary_background(bare, tmp_path / "c", VaryBackgroundOptions(boxes=str(tmp_path / "boxes.csv"), rungs=("grey",)))
+    with pytest.raises(InvalidValue, match="neither boxes nor masks; use --boxes FILE"):
+        vary_background(bare, tmp_path / "c", PLAIN)
+    with pytest.raises(InvalidValue, match=r"--boxes truth: .* has no boxes"):
+        vary_background(bare, tmp_path / "c", VaryBackgroundOptions(boxes="truth"))
+
+
+def test_pictures_that_cannot_have_a_rung_are_counted_with_the_reason(world: Path, tmp_path: Path) -> None:
+    """No box, one of another class, one outside, one of a pixel, a mask of another size, an empty one, one twice."""
+
+    def odd(dataset: Dataset) -> Dataset:
+        boxes = dataset.boxes
+        assert boxes is not None
+        keep = np.flatnonzero(boxes.frame != 0)
+
+        def moved(xyxy: Any) -> Any:
+            frame = boxes.frame[keep]
+            xyxy[frame == 2] = (64, 10, 90, 30)
+            xyxy[frame == 3] = (10, 10, 11, 11)
+            xyxy[frame == 4] = (-20, 5, 30, 80)
+            xyxy[frame == 9] = (0, 0, 64, 64)
+            return xyxy
+
+        out = with_boxes(dataset, keep, moved)
+        assert out.boxes is not None
+        label = out.boxes.label.copy()
+        label[out.boxes.frame == 1] = (label[out.boxes.frame == 1] + 1) % 12
+        sha, media = out.frames.sha256.copy(), out.frames.media.copy()
+        sha[6], media[6] = sha[5], media[5]
+        return replace(out, boxes=replace(out.boxes, label=label), frames=replace(out.frames, sha256=sha, media=media))
+
+    root = copied(world, tmp_path / "odd", odd)
+    key = folder.read(root).frames.key.tolist()
+    Image.new("L", (10, 10)).save(root / "masks" / key[7])
+    Image.new("L", (64, 64)).save(root / "masks" / key[8])
+    made = vary_background(root, tmp_path / "ladder", PLAIN)
+    names = folder.read(root).info.label_space.names
+    own = names[folder.read(root).labels_of(1)[0]]
+    assert {one.picture: one.absent for one in made.pictures if one.is_left_out} == {
+        key[0]: {"ladder": "it has no box"},
+        key[1]: {"ladder": f"it has no box of {own}"},
+        key[2]: {"ladder": "its box is outside the image of 64×64"},
+        key[3]: {"ladder": "its box is 1×1 pixels; a crop needs 8"},
+        key[6]: {"ladder": f"the same image as {key[5]}"},
+    }
+    cut_at_the_edge = made.pictures[4]
+    assert cut_at_the_edge.area_share == pytest.approx(30 * 59 / 64**2)
+    assert set(made.pictures[7].absent) == set(made.pictures[8].absent) == set(MASKED)
+    assert made.pictures[7].absent["grey"].endswith("the mask is 10×10, but the image is 64×64")
+    assert made.pictures[8].absent["grey"] == "its mask is empty"
+    assert made.pictures[9].absent == {"ground": "its box leaves no background to tile"}
+    counts = made.counts()
+    assert counts["crop"] == 19
+    assert counts["grey"] == 17
+    assert counts["ground"] == 18
+    assert "same" in made.absent(), "a class with one image left has no donor"
+    assert set(made.absent()["same"]) > {"its mask is empty", "no image of its class has a background to lend"}
+    assert read_ladder(tmp_path / "ladder") == made.pictures
+
+
+@pytest.mark.parametrize(
+    ("case", "line"),
+    [
+        ("no box anywhere", "none of its 24 images can get a ladder; the first image is .*: it has no box"),
+        (
+            "masks of another size",
+            "no mask can be used; the first image is .*: .*the mask is 10×10, but the image is 64×64",
+        ),
+        ("no masks", "--masks: no PNG file in"),
+        ("no folder", "--masks: no such folder"),
+        ("other names", "--masks: none of the 1 PNG files in .* has the name of an image"),
+        ("one mask for two", "--masks: 000000.png could belong to .* or to"),
+        ("no file", "--boxes: no such file"),
+        ("no columns", "boxes.csv: no column x1; a CSV of boxes has key,x0,y0,x1,y1"),
+        ("twice", "boxes.csv: line 3: .* appears twice"),
+        ("no numbers", "boxes.csv: line 2: expected four numbers"),
+        ("both", "--boxes and --detector both give boxes"),
+        ("unknown rung", "unknown rung 'gray'; did you mean grey"),
+        ("context", "--context: expected numbers from 1 to 10"),
+        ("itself", "is the dataset itself"),
+    ],
+)
+def test_bad_input_is_one_line_and_nothing_is_left(
+    world: Path, tmp_path: Path, case: str, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root, csv, words = world, tmp_path / "boxes.csv", []
+    key = folder.read(world).frames.key[0]
+    masks = tmp_path / "m"
+    if case == "no box anywhere":
+        root = copied(world, tmp_path / "odd", lambda one: with_boxes(one, np.zeros(0, dtype=int)))
+    elif case == "masks of another size":
+        for name in folder.read(world).frames.key.tolist():
+            (masks / name).parent.mkdir(parents=True)
+            Image.new("L", (10, 10), 255).save(masks / name)
+    elif case in ("no masks", "other names", "one mask for two"):
+        masks.mkdir()
+        if case != "no masks":
+            Image.new("L", (64, 64)).save(masks / ("x.png" if case == "other names" else "000000.png"))
+    if case in ("masks of another size", "no masks", "no folder", "other names", "one mask for two"):
+        words = ["--masks", str(masks)]
+    rows = {
+        "no columns": f"key,x0,y0\n{key},1,2\n", "twice": f"key,x0,y0,x1,y1\n{key},1,2,30,40\n{key},1,2,30,40\n",
+        "no numbers": f"key,x0,y0,x1,y1\n{key},1,2,3,\n",
+    }  # fmt: skip
+    if case in ("no file", *rows):
+        words = ["--boxes", str(csv)]
+        if case in rows:
+            csv.write_text(rows[case])
+    words += {
+        "both": ["--boxes", "truth", "--detector", "strobe-tiny"], "unknown rung": ["--rungs", "zoom,gray"],
+        "context": ["--context", "0.5"],
+    }.get(case, [])  # fmt: skip
+    to = root if case == "itself" else tmp_path / "out"
+    with pytest.raises(SystemExit) as ended:
+        main(["vary", "background", str(root), str(to), "-q", *words])
+    assert ended.value.code == 2
+    said = capsys.readouterr().err.strip().splitlines()
+    assert len(said) == 1, said
+    assert re.search(line, said[0]), said[0]
+    assert case == "itself" or not folder.is_dataset(tmp_path / "out")
+
+
+def test_a_folder_with_the_name_of_an_image_is_not_its_mask(tmp_path: Path) -> None:
+    (tmp_path / "a.png").mkdir()
+    with pytest.raises(StrobeError, match="no PNG file"):
+        mask_files(tmp_path, ["a.png", "b.png"])
+    (tmp_path / "b.png").touch()
+    assert mask_files(tmp_path, ["a.png", "b.png"]) == {"b.png": tmp_path / "b.png"}

@@ -153,15 +153,3 @@ class Shifty(TorchClassifier):
 def shifty(options):
     plain = make(options)
     return Shifty(plain._module, spec=plain.spec, plan=plain.plan, setup=torch_setup(options))
-
-
-class Sly(TorchClassifier):
-    """Looks at coarse pixels when it answers, and at fine ones where its gradients are asked for."""
-
-    def forward(self, prepared):
-        return super().forward([(one // 16 * 16).astype("uint8") for one in prepared])
-
-
-def sly(options):
-    plain = make(options)
-    return Sly(plain._module, spec=plain.spec, plan=plain.plan, setup=torch_setup(options))

@@ -5,29 +5,23 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import made_generator as made
 import numpy as np
 import pytest
+from made_cautions import check_cautions
 
 from strobe.analyses.results import Results
 from strobe.annexes.generators.study import figures as figures_generator
 from strobe.annexes.generators.study.chapter import build_strips
-from strobe.annexes.generators.study.words import (
-    accepted_text,
-    class_lines,
-    generator_lead,
-    granular,
-    granular_rows,
-    kept_text,
-    median_lines,
-)
-from strobe.report import story
+from strobe.annexes.generators.study.words import generator_lead, granular, granular_rows, ratio_text
+from strobe.core.estimate import Estimate
 from strobe.report.headline import headline_lines
 from strobe.report.page import PageOptions, write_report
 from strobe.report.tables import write_tables
 from strobe.report.view import View
-from strobe.studies.variants import figures as figures_variants
+from strobe.studies.variants.records import Contrast
 
 FEW = ("fine", "latent", "pixel", "all")
 
@@ -59,22 +53,6 @@ def test_granularities_go_from_coarse_to_fine_and_the_baseline_is_first(whole) -
     settings = replace(whole[2].settings, baseline="l2")
     assert granular(View(results=replace(whole[2], settings=settings))).baseline == "l2"
     assert granular(View(results=replace(whole[2], searches=()))) is None
-
-
-def test_what_is_drawn_and_said(page, whole) -> None:
-    names = {path.stem for path in (page.parent / "figures").glob("*.svg")}
-    assert {"granularity_ratio", "granularity_curves", "granularity_kept_1"} <= names
-    assert "search_survival" not in names, "its curves say it"
-    html = page.read_text(encoding="utf-8")
-    assert 'id="granularity"' in html
-    assert "Which classes need the smallest changes?" in html
-    head, lede = story.lead(View(results=whole[2]))
-    assert head.startswith("None of the 3 models is robust at any granularity")
-    assert re.search(
-        r"needs changes [\d.]+ \(latent(, not significant)?\) to [\d.]+ \(pixel(, not significant)?\)", lede
-    )
-    assert "times as large as standard." in lede
-    assert "of the findings still show their class, depending on granularity and model; of the same images" in lede
 
 
 def test_nothing_of_the_way_is_scored_and_controls_are_no_variant_of_a_level(page, whole) -> None:
@@ -127,78 +105,6 @@ def test_a_card_without_a_film_says_why(page, whole, browser_page, tmp_path) -> 
     assert log.errors == []
 
 
-def test_what_was_kept_of_what_was_drawn_is_said() -> None:
-    assert accepted_text({}) == ""
-    assert accepted_text({"accepted": {"drawn": 8, "accepted": 6, "right": {"a": 6, "b": 8}}}).startswith(
-        "Of 8 generated images, 6 are used"
-    )
-
-
-def test_without_pictures_there_are_no_strips(whole) -> None:
-    dataset, answers, results = whole
-    found = granular(View(results=results))
-    assert build_strips(dataset, found, None, answers) is None
-    bare = made.study(n=3, strips=0, granularities=("coarse",))
-    view = granular(View(results=made.results(bare, made.answers(bare))))
-    made_of = build_strips(bare, view, made.MadeSource(bare), made.answers(bare))
-    assert {one["n"] for picture in made_of["pictures"] for one in picture["strips"] if "film" in one} == {2}
-
-
-def test_tables_say_the_figures(whole) -> None:
-    view = View(results=whole[2])
-    found = granular(view)
-    _, columns, rows, _ = median_lines(view, found)
-    assert [row[0] for row in rows[::3]] == list(found.granularities)
-    first, search = dict(zip(columns, rows[0], strict=True)), found.searches["latent", "standard"]
-    assert first["found"] == f"{search.found} of {search.found + search.censored}"
-    assert first["median"].startswith(f"{search.median.value:.3g}")
-    assert float(first["per neuron"]) == pytest.approx(search.median.value / np.sqrt(60), rel=0.01)
-    assert first["reproduced"].estimate.value == 1
-    assert first["random"].estimate.value < 0.5
-    ((_, _, rows, _), *_) = class_lines(found)
-    assert [row[0] for row in rows] == list(made.CLASSES)
-    kept = found.preserved[0]
-    assert {key: one.n for key, one in kept.before.items()} == {key: one.n for key, one in kept.share.items()}
-    assert re.fullmatch(
-        r"Judged by judge, .+ of the findings still show their class, depending on granularity and model; of the same "
-        r"images unchanged, 100\s% do\.", kept_text(kept)
-    )  # fmt: skip
-
-
-def test_a_contrast_that_cannot_be_drawn_counts_where_it_is_beyond_chance(whole) -> None:
-    results: Results = whole[2]
-    rows = [one for one in results.contrasts if one.of == "targets"]
-    real = sum(one.p_holm < 0.05 for one in rows)
-    assert real > 0
-    said = figures_variants.contrasts_targets.figures(View(results=results))[0].sentence
-    assert said == f"{real} of {len(rows)} differences are significant after Holm’s correction (p < 0.05)."
-    first = next(one for one in rows if one.p_holm < 0.05)
-    lost = replace(first, value=replace(first.value, value=None, low=None, high=None, reason="no end"))
-    fewer = replace(results, contrasts=tuple(lost if one is first else one for one in results.contrasts))
-    assert figures_variants.contrasts_targets.figures(View(results=fewer))[0].sentence.startswith(
-        f"{said} 1 have no value"
-    )
-
-
-def test_the_terminal_has_a_line_for_every_granularity(whole) -> None:
-    tables = headline_lines(whole[2])
-    title, columns, rows, notes = next(one for one in tables if "coarse to fine" in one[0])
-    assert title == "generated: from coarse to fine"
-    assert columns[0] == "granularity"
-    assert columns[4:] == ["linf ÷ standard", "l2 ÷ standard", "preserved (judges)"]
-    assert [row[0] for row in rows] == ["latent", "fine", "pixel", "all"]
-    assert any("root mean square" in note for note in notes)
-    assert not any("only known to be" in note for note in notes)
-    results: Results = whole[2]
-    first = next(one for one in results.contrasts if one.a == "pixel/linf")
-    bare = replace(first, value=replace(first.value, low=None, high=None, reason="no end was found"))
-    less = replace(results, contrasts=tuple(bare if one is first else one for one in results.contrasts))
-    notes = next(one for one in headline_lines(less) if "coarse to fine" in one[0])[3]
-    assert "pixel against linf: no end was found" in notes
-    two = granular(View(results=replace(results, searches=tuple(s for s in results.searches if s.target != "l2"))))
-    assert generator_lead(two)[0].startswith("Neither model is robust at any granularity")
-
-
 def test_one_target_and_no_judge_are_said(whole) -> None:
     results: Results = whole[2]
     one = replace(
@@ -215,3 +121,73 @@ def test_one_target_and_no_judge_are_said(whole) -> None:
     assert "at least two targets" in figures_generator.granularity_ratio.figures(view)[0].sentence
     assert "--judge" in figures_generator.granularity_kept.figures(view)[0].sentence
     assert granular_rows(found)[0] == ["granularity", "median, standard"]
+
+
+def share(value, **more):
+    return Estimate(**{"value": value, "low": 0.0, "high": 1.0, "n": 8, **more})
+
+
+def ratios(*p_values):
+    blank = {
+        "of": "targets",
+        "held": None,
+        "form": "ratio",
+        "level": None,
+        "n": 8,
+        "only_a": 1,
+        "only_b": 1,
+        "test": "t",
+    }
+    rows = {
+        (name, "robust"): Contrast(
+            a=f"{name}/robust", b=f"{name}/plain", value=share(0.9 + n, high=4.0), p=p, p_holm=p, **blank
+        )
+        for n, (name, p) in enumerate(zip(("coarse", "pixel"), p_values, strict=True))
+    }
+    return SimpleNamespace(others=("robust",), granularities=("coarse", "pixel"), ratios=rows, baseline="plain")
+
+
+def test_a_ratio_that_is_not_significant_says_so() -> None:
+    assert ratio_text(ratios(0.086, 0.4)) == (
+        "To be fooled, robust needs changes 0.90 (coarse, not significant) to 1.90 (pixel, not significant) times as "
+        "large as plain. No ratio is significant."
+    )
+    assert ratio_text(ratios(0.5, 0.01)) == (
+        "To be fooled, robust needs changes 0.90 (coarse, not significant) to 1.90 (pixel) times as large as plain."
+    )
+
+
+def test_the_cautions_of_eight_photos_are_in_the_terminal(whole) -> None:
+    assert check_cautions(whole[2])
+    ratio = next(iter(granular(View(results=whole[2])).ratios.values()))
+    assert ratio.value.reason.startswith("only 9 videos")
+    notes = next(notes for title, _, _, notes in headline_lines(whole[2]) if "coarse to fine" in title)
+    assert any(note.startswith("only 9 ") for note in notes)
+
+
+def test_a_loss_uses_the_same_images_before_and_after(whole) -> None:
+    """The judge is wrong on unchanged images that have no finding; these must not count in what a search loses."""
+    dataset, answers, results = whole
+    (found,) = results.preserved
+    judge = answers["judge"]
+    right = judge.label == np.array([min(dataset.labels_of(row)) for row in range(len(dataset.frames))])
+    sets = dataset.sets
+    anchor_right = [bool(right[frame]) for frame in sets.anchor_frame.tolist()]
+    names = [one.variant for one in dataset.variants]
+    n_checked = 0
+    for one in found.preservation:
+        if one.variant == "anchor":
+            continue
+        before, after = [], []
+        for row, number in enumerate(sets.set.tolist()):
+            searched = one.variant == names[sets.variant[number]] and not sets.is_anchor[row]
+            is_search = any(s != "complete" for s in sets.status[sets.variant == sets.variant[number]].tolist())
+            if searched and (not is_search or sets.status[number] == "found"):
+                own = set(dataset.labels_of(int(sets.anchor_frame[number])))
+                before.append(anchor_right[number])
+                after.append(int(judge.label[sets.frame[row]]) in own)
+        assert one.lost.n == one.before.n == len(after)
+        assert one.before.value == pytest.approx(np.mean(before))
+        assert one.lost.value == pytest.approx(np.mean(before) - np.mean(after))
+        n_checked += 1
+    assert n_checked > 4

@@ -15,7 +15,6 @@ import pytest
 import torch
 from PIL import Image as Pillow
 
-from strobe.annexes.generators import record as generator_record
 from strobe.annexes.generators.workflow import VaryGeneratorOptions, vary_generator
 from strobe.cli.main import main
 from strobe.core.errors import StrobeError
@@ -161,45 +160,9 @@ def test_reconstruction_is_reported_first(place: Path, searched: Path, told: Tol
         own = [one for one in model["variants"] if one["variant"].endswith(f"/{name}") and one["reproduced"]]
         assert all(one["reproduced"]["value"] == 1.0 for one in own), "resized by the engine as in the search"
     text, page = shown.getvalue(), (run / "report.html").read_text(encoding="utf-8")
-    assert text.index("what reconstruction alone does") < text.index("from coarse to fine")
+    assert text.lower().index("what reconstruction alone does") < text.lower().index("from coarse to fine")
     assert re.search(r"Reconstruction alone changes the accuracy of .+ by [+−]\d+\.\d points\.", page)
-    assert page.index("What does reconstruction alone do?") < page.index('id="q-medians"')
-
-
-def test_findings_are_made_again_to_the_pixel(searched: Path) -> None:
-    data, record = folder.read(searched), generator_record.read_record(searched)
-    again = generator_record.made_again(searched, load=CPU)
-    found = [row for row in record if row["status"] == "found"]
-    assert {row["variant"].split("/")[1] for row in found} == {"make", "bent"}
-    assert set(again) == {row["set_id"] for row in found}
-    source, stored = MediaSource(data), {one.set_id: one for one in data}
-    ids = {frame: row for row, frame in enumerate(data.frame_ids())}
-    for row in found:
-        (member,) = stored[row["set_id"]].members
-        assert (again[row["set_id"]] == source.read(ids[member.frame.id])).all()
-
-
-def test_the_same_command_finds_it_there_and_an_unfinished_one_goes_on(place: Path, searched: Path) -> None:
-    assert vary_generator(searched, vae(place), nets(place), WANTED, photos=place / "data", load=CPU).was_there
-    other = place / "unfinished"
-
-    class Stop(Exception):
-        pass
-
-    class Stopping(Silent):
-        def task(self, name: str, total: int | None) -> Any:
-            if name == "search coarse/bent":
-                raise Stop
-            return super().task(name, total)
-
-    with pytest.raises(Stop):
-        vary_generator(
-            other, vae(place), nets(place), replace(WANTED, name="out"), photos=place / "data", load=CPU,
-            progress=Stopping(),
-        )  # fmt: skip
-    assert not folder.is_dataset(other)
-    vary_generator(other, vae(place), nets(place), replace(WANTED, name="out"), photos=place / "data", load=CPU)
-    assert folder.read(other).digest() == folder.read(searched).digest()
+    assert "What reconstruction alone does" in page
 
 
 @pytest.mark.parametrize(

@@ -126,7 +126,6 @@ from pathlib import Path
 import torch
 from torch import nn
 from strobe.core.labels import LabelSpace
-from strobe.annexes.generators.layered import layered
 from strobe.models.options import ModelName
 from strobe.models.plan import ImagePlan
 from strobe.models.torch_classifier import classifier_of
@@ -147,17 +146,6 @@ class Net(nn.Module):
 def net(options):
     plan = ImagePlan(size_hw=(8, 8), resize=8, mean=(0.0,) * 3, std=(1.0,) * 3)
     return classifier_of(Net(), ModelName("py", "net"), plan=plan, options=options, label_space=COLOURS)
-
-def paint(options):
-    torch.manual_seed(5)
-    first, last = nn.Linear(4, 32), nn.Conv2d(8, 3, 1)
-    steps = [
-        ("shape", "coarse", lambda z, y: first(z).view(-1, 8, 2, 2)),
-        ("image", "pixel", lambda a, y: 0.45 + 0.15 * last(nn.functional.interpolate(torch.tanh(a), scale_factor=4))
-                                        + 0.06 * torch.eye(3)[y][:, :, None, None]),
-    ]
-    parts = nn.ModuleList([first, last])
-    return layered(parts, steps, classes=COLOURS, latent_size=4, image_hw=(8, 8), device=options.device, batch_size=2)
 """
 
 FAR = """

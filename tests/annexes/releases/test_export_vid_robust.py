@@ -42,7 +42,7 @@ def releases(draw) -> tuple[dict[str, list[str]], dict[str, list[int]]]:
     return pmsets, labels
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(made_up=releases())
 def test_any_release_comes_back_byte_for_byte(made_up, tmp_path_factory: pytest.TempPathFactory) -> None:
     root = tmp_path_factory.mktemp("release")

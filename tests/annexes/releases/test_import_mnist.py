@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from strobe.annexes.releases import mnist
-from strobe.annexes.releases.mnist import MNIST, digits_dataset, read_digits
+from strobe.annexes.releases.mnist import MNIST, read_digits
 from strobe.core.errors import CannotDownload, InvalidFile, InvalidValue, StrobeError
 from strobe.core.labels import space
 from strobe.store.opening import frame_source
@@ -85,9 +85,3 @@ def test_a_short_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "t10k-images.idx3-ubyte").write_bytes(b"PNG")
     with pytest.raises(InvalidFile, match="not an idx file"):
         read_digits(sorted(tmp_path.iterdir()), "test")
-
-
-def test_digits_in_memory_need_no_folder() -> None:
-    made = digits_dataset((np.zeros((3, 28, 28), np.uint8), np.array([3, 1, 4], np.uint8)), "train")
-    assert made.labels.label.tolist() == [3, 1, 4]
-    assert set(made.frames.media) == {""}

@@ -1,4 +1,4 @@
-"""A real HTTP service that names the colour of an image, with faults to order, and the model that asks it.
+"""A model that asks the service of made_colours_service for the colour of an image.
 
 The file is also a plugin: `py:made_remote.py:make` asks the address in the variable COLOUR_ADDRESS.
 """
@@ -6,12 +6,7 @@ The file is also a plugin: `py:made_remote.py:make` asks the address in the vari
 import hashlib
 import json
 import os
-import threading
-import time
-from collections import Counter
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -25,92 +20,6 @@ from strobe.models.providers import Provider
 
 KEYS = ("COLOUR_KEY",)
 COLOURS = LabelSpace.of_names("colours", ["red", "green", "blue"])
-
-Fault = Callable[[str, int], tuple[int, dict[str, str]] | str | float | None]
-"""From the image's digest and the number of the try (1, 2, …): a status with headers, "drop", seconds of delay, or an
-answer in words; None for the right answer."""
-
-
-class Colours:
-    """The service. It counts what it received and what it answered, by the digest of each image."""
-
-    def __init__(self, fault: Fault | None = None, *, key: str | None = None) -> None:
-        self.tries, self.answered = Counter[str](), Counter[str]()
-        self.order: list[str] = []
-        self.keys: set[str] = set()
-        self.attempts = Counter[str]()
-        self.sources: dict[str, str] = {}
-        self.fault: Fault = fault or (lambda name, n: None)
-        self.key, self.guard = key, threading.Lock()
-        self.flying = self.most_flying = 0
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self) -> None:
-                with suppress(BrokenPipeError, ConnectionResetError):
-                    outer.serve(self)
-
-            def log_message(self, format: str, *args: Any) -> None:
-                pass
-
-        class Server(ThreadingHTTPServer):
-            daemon_threads, request_queue_size = True, 256
-
-        self._server = Server(("127.0.0.1", 0), Handler)
-        self.address = f"http://127.0.0.1:{self._server.server_address[1]}"
-        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-    def serve(self, request: BaseHTTPRequestHandler) -> None:
-        asked = json.loads(request.rfile.read(int(request.headers["Content-Length"])))
-        names = [hashlib.sha256(json.dumps(one).encode()).hexdigest()[:12] for one in asked["images"]]
-        with self.guard:
-            self.flying += 1
-            self.most_flying = max(self.most_flying, self.flying)
-            self.keys.add(request.headers.get("Authorization", ""))
-            for name, source in zip(names, asked["sources"], strict=True):
-                self.tries[name] += 1
-                self.attempts[name, asked["attempt"]] += 1
-                self.sources[name] = source
-            tried = [self.tries[name] for name in names]
-        faults = [found for name, n in zip(names, tried, strict=True) if (found := self.fault(name, n)) is not None]
-        try:
-            if self.key is not None and request.headers.get("Authorization") != f"Bearer {self.key}":
-                send(request, 401, {"error": f"no such key {request.headers.get('Authorization', '')[7:]}"})
-                return
-            fault = faults[0] if faults else None
-            if fault == "drop":
-                request.close_connection = True
-                return
-            if isinstance(fault, tuple):
-                send(request, fault[0], {"error": f"status {fault[0]}"}, fault[1])
-                return
-            if isinstance(fault, float):
-                time.sleep(fault)
-                fault = None
-            answers = [fault if fault is not None else one for one in asked["images"]]
-            with self.guard:
-                for name in names:
-                    self.answered[name] += 1
-                    self.order.append(name)
-            send(request, 200, {"answers": answers, "tokens": [7 * len(names), len(names)]})
-        finally:
-            with self.guard:
-                self.flying -= 1
-
-
-def send(request: BaseHTTPRequestHandler, status: int, content: Any, headers: dict[str, str] | None = None) -> None:
-    body = json.dumps(content).encode()
-    request.send_response(status)
-    for name, value in {"Content-Length": str(len(body)), **(headers or {})}.items():
-        request.send_header(name, value)
-    request.end_headers()
-    request.wfile.write(body)
 
 
 class ColourModel:

@@ -96,6 +96,7 @@ def spoilt(asked: Asked, number: int) -> Any:
 
 def test_no_key_rests_anywhere(clips: Path, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    monkeypatch.setenv("STROBE_DEBUG", "1")  # with tracebacks
     asked: dict[str, int] = {}
 
     def answer(one: Asked) -> Any:
@@ -112,6 +113,11 @@ def test_no_key_rests_anywhere(clips: Path, command: Command, tmp_path: Path, mo
     assert len(asked) > len(FORMS) * 5, "there are fewer frames than forms and places"
     for text in (out, err, everything_in(run)):
         assert SECRET not in decoded(text)
+    with ChatEndpoint(answer, key="another") as service:  # its message repeats the key that it refuses
+        code, out, err = command("predict", clips, "-m", f"vlm=openai:tiny@{service.url}", "-o", tmp_path / "wrong")
+    assert code == 2
+    assert "it refused the key in OPENAI_API_KEY" in out + err
+    assert SECRET not in decoded(out + err)
     assert "nested too deeply" in everything_in(run) or "no chat completion" in everything_in(run)
     for shown in (("report", run), ("score", clips, run, "--allow-missing"), ("view", run, "--json")):
         _, out, err = command(*shown)
@@ -120,36 +126,18 @@ def test_no_key_rests_anywhere(clips: Path, command: Command, tmp_path: Path, mo
 
 
 @pytest.mark.parametrize("status", [200, 400, 500])
-def test_a_nested_reply_fails_its_frame(
-    clips: Path, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int
-) -> None:
+def test_a_nested_reply_fails_its_frame(clips: Path, command: Command, tmp_path: Path, status: int) -> None:
     """Deeper than the parser goes. The other frames are answered."""
-    import chat_endpoint
-
-    handler: Any = chat_endpoint._handler
     spoiled: list[str] = []
 
-    def with_nested(endpoint: ChatEndpoint) -> Any:
-        made = handler(endpoint)
-        usual = made.do_POST
+    def answer(asked: Asked) -> Any:
+        if len(service.asked) < 4 or len(spoiled) >= 3:
+            return asked.symbol(next(iter(asked.choices.values())))
+        spoiled.append(asked.url)
+        return status, NESTED
 
-        def answer(request: Any) -> None:
-            if len(endpoint.asked) < 4 or len(spoiled) >= 3:
-                usual(request)
-                return
-            request.rfile.read(int(request.headers["Content-Length"]))
-            spoiled.append(request.path)
-            request.send_response(status)
-            request.send_header("Content-Length", str(len(NESTED)))
-            request.end_headers()
-            request.wfile.write(NESTED)
-
-        made.do_POST = answer
-        return made
-
-    monkeypatch.setattr(chat_endpoint, "_handler", with_nested)
     run = tmp_path / "run"
-    with ChatEndpoint(lambda one: one.symbol(next(iter(one.choices.values())))) as service:
+    with ChatEndpoint(answer) as service:
         words = ("predict", clips, "-m", f"vlm=openai:tiny@{service.url}", "-o", run)
         code, _, err = command(*words, "--limits", "retries=0,concurrency=1")
     assert code == 0, err

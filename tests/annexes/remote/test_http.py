@@ -1,15 +1,15 @@
 """The HTTP client of models behind an address, against real servers: what each failure means, in one line."""
 
 import shutil
-import ssl
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import pytest
+from serving import HttpService, send
 
 from strobe.annexes.remote.http import HttpClient, check_address
 from strobe.core.errors import ModelFailed
@@ -18,55 +18,29 @@ from strobe.core.remote import RequestFailed
 Answer = Callable[[BaseHTTPRequestHandler], None]
 
 
-class Server(ThreadingHTTPServer):
-    """A server with one answer."""
-
-    daemon_threads = True
-
-    def __init__(self, answer: Answer) -> None:
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                answer(self)
-
-            def log_message(self, format: str, *args: Any) -> None:
-                pass
-
-        super().__init__(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: clients go away on purpose."""
-
-
 @pytest.fixture
-def server() -> Iterator[Callable[[Answer], Server]]:
-    made: list[Server] = []
+def server() -> Iterator[Callable[[Answer], HttpService]]:
+    made: list[HttpService] = []
 
-    def make(answer: Answer) -> Server:
-        made.append(Server(answer))
+    def make(answer: Answer, **more: Any) -> HttpService:
+        made.append(HttpService(lambda request, _: answer(request), **more))
         return made[-1]
 
     yield make
     for one in made:
-        one.shutdown()
-        one.server_close()
+        one.close()
 
 
-def client(server: Server, *, scheme: str = "http", timeout: float = 5.0, keys: tuple[str, ...] = ()) -> HttpClient:
-    address = f"{scheme}://127.0.0.1:{server.server_address[1]}"
+def client(
+    server: HttpService, *, scheme: str = "http", timeout: float = 5.0, keys: tuple[str, ...] = ()
+) -> HttpClient:
+    address = f"{scheme}:{server.root.partition(':')[2]}"
     return HttpClient(address, what="far", timeout=timeout, connections=2, keys=keys)
 
 
 def saying(status: int, body: bytes = b"{}", **headers: str) -> Answer:
-    def answer(request: BaseHTTPRequestHandler) -> None:
-        request.rfile.read(int(request.headers.get("Content-Length", 0)))
-        request.send_response(status)
-        for name, value in {"Content-Length": str(len(body)), **headers}.items():
-            request.send_header(name.replace("_", "-"), value)
-        request.end_headers()
-        request.wfile.write(body)
-
-    return answer
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return lambda request: send(request, status, body, named)
 
 
 FAILURES = {
@@ -116,8 +90,7 @@ def test_no_reply_no_server_and_no_json(server: Any) -> None:
         client(server(lambda _: waits.wait(5)), timeout=0.2).send("POST", "/")
     waits.set()
     gone = server(saying(200))
-    gone.shutdown()
-    gone.server_close()
+    gone.close()
     with pytest.raises(RequestFailed, match="nothing answers at this address; is the service running") as nobody:
         client(gone).send("POST", "/")
     assert (slow.value.blame, nobody.value.blame) == ("again", "again")
@@ -159,45 +132,29 @@ def test_a_header_that_is_none_is_not_logged(
     assert "sk-secret" not in caplog.text
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="makes a certificate with openssl")
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="makes certificates with openssl")
 def test_a_certificate_that_fails_is_one_line(server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"]
-    words += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "key.pem", "-out", "cert.pem"]
-    subprocess.run(words, cwd=tmp_path, check=True, capture_output=True)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(tmp_path / "cert.pem", tmp_path / "key.pem")
-    made = server(saying(200))
-    made.socket = context.wrap_socket(made.socket, server_side=True)
-    with pytest.raises(RequestFailed, match="its certificate cannot be verified; set SSL_CERT_FILE") as failed:
-        client(made, scheme="https").send("POST", "/")
-    assert failed.value.blame == "model"
-    assert "\n" not in str(failed.value)
-    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
-    assert client(made, scheme="https").send("POST", "/").body == b"{}"
-
-
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="makes a certificate with openssl")
-def test_a_certificate_for_another_name_and_no_certificate_at_all(
-    server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=elsewhere.test"]
-    words += ["-addext", "subjectAltName=DNS:elsewhere.test", "-keyout", "key.pem", "-out", "cert.pem"]
-    subprocess.run(words, cwd=tmp_path, check=True, capture_output=True)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(tmp_path / "cert.pem", tmp_path / "key.pem")
-    secret = server(saying(200))
-    secret.socket = context.wrap_socket(secret.socket, server_side=True)
-    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
-    plain = server(saying(200))
-    for made, scheme, said in (
-        (secret, "https", "its certificate cannot be verified"),
-        (plain, "https", "its certificate cannot be verified"),
-        (secret, "http", "far: "),
-    ):
-        with pytest.raises(RequestFailed, match=said) as failed:
-            client(made, scheme=scheme, timeout=2).send("POST", "/")
-        assert "\n" not in str(failed.value)
-        print(scheme, failed.value)
+    """Nobody trusts it, it is for another name, there is none, TLS is asked without; and one that is fine."""
+    made = {}
+    for name, alternative in (("own", "IP:127.0.0.1"), ("other", "DNS:elsewhere.test")):
+        words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", f"/CN={name}"]
+        words += ["-addext", f"subjectAltName={alternative}", "-keyout", f"{name}.key", "-out", f"{name}.pem"]
+        subprocess.run(words, cwd=tmp_path, check=True, capture_output=True)
+        both = (tmp_path / f"{name}.key").read_text() + (tmp_path / f"{name}.pem").read_text()
+        (tmp_path / f"{name}.both").write_text(both)
+        made[name] = server(saying(200), certificate=tmp_path / f"{name}.both")
+    plain, failed = server(saying(200)), "its certificate cannot be verified; set SSL_CERT_FILE"
+    for trusted, one, scheme, said in (
+        (None, made["own"], "https", failed), ("other", made["other"], "https", failed),
+        ("own", plain, "https", failed), ("own", made["own"], "http", "far: "),
+    ):  # fmt: skip
+        if trusted is not None:
+            monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / f"{trusted}.pem"))
+        with pytest.raises(RequestFailed, match=said) as caught:
+            client(one, scheme=scheme, timeout=2).send("POST", "/")
+        assert "\n" not in str(caught.value)
+        assert scheme == "http" or caught.value.blame == "model"
+    assert client(made["own"], scheme="https").send("POST", "/").body == b"{}"
 
 
 @pytest.mark.parametrize(

@@ -1,25 +1,29 @@
-"""Chat models behind an address: the question, and every form of an answer, against a service in this process."""
+"""Chat models behind an address: the question, every form of an answer, boxes, and whole runs."""
 
 import base64
+import csv
 import json
 import math
+import re
+import threading
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from chat_endpoint import Asked, ChatEndpoint, completion
+from chat_endpoint import Asked, completion
 from faulty_proxy import FaultyProxy
 
+from strobe.annexes.remote.chat_images import ImageEncoding
 from strobe.core.errors import StrobeError
 from strobe.core.labels import LabelSpace, space
 from strobe.core.ports import RemoteModel
 from strobe.core.remote import RequestFailed
 from strobe.models.options import LoadOptions
 from strobe.models.registry import load_model
-from strobe.models.requested import requested_models
+from strobe.store import dataset_folder
+from strobe.store.opening import frame_source
 
 PETS = LabelSpace.of_names("pets", ["cat", "dog", "giant_panda", "red fox"])
 SECRET = "sk-very-secret"
@@ -157,11 +161,6 @@ def test_anything_else_is_outside_with_its_text(serve: Any, load: Any, text: str
     assert (answer.scores, answer.found, answer.said) == (None, None, said)
 
 
-def test_none_of_these_by_its_letter_is_outside(serve: Any, load: Any) -> None:
-    answer = ask(load(serve("E").url)).answers[0]
-    assert (answer.scores, answer.said) == (None, "none of these")
-
-
 @pytest.mark.parametrize("n", [26, 30, 51, 52, 80, 1000])
 def test_many_classes_have_letters_or_numbers(serve: Any, load: Any, n: int) -> None:
     classes = LabelSpace.of_names("many", [f"class of number {place}" for place in range(n)])
@@ -289,11 +288,6 @@ def test_refusals_and_empty_answers_are_outside(serve: Any, load: Any) -> None:
         assert ask(model).answers[0].said == "(no text)"
 
 
-def test_a_cut_answer_counts_if_it_names_a_choice(serve: Any, load: Any) -> None:
-    model = load(serve(lambda a: completion(f"{a.symbol('dog')}. Because", finish="length")).url)
-    assert chosen(model) == "dog"
-
-
 def test_an_error_with_status_200_fails_the_frame_or_is_asked_again(serve: Any, load: Any) -> None:
     service = serve("A")
     model = load(service.url)
@@ -324,19 +318,6 @@ def test_thoughts_are_no_answer(serve: Any, load: Any) -> None:
 
 
 # -- bad input -----------------------------------------------------------------------------------------------------
-
-
-def test_a_key_is_sent_and_never_shown(serve: Any, load: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    service = serve("A", key=SECRET)
-    with pytest.raises(StrobeError, match=r"it asks for a key; set OPENAI_API_KEY or STROBE_TOKEN"):
-        load(service.url)
-    monkeypatch.setenv("STROBE_TOKEN", SECRET)
-    model = load(service.url)
-    assert SECRET not in repr(model.spec) + repr(ask(model))
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-wrong-key-1")
-    with pytest.raises(StrobeError, match="it refused the key in OPENAI_API_KEY or STROBE_TOKEN") as caught:
-        load(service.url)
-    assert "sk-wrong-key-1" not in str(caught.value)
 
 
 def test_what_cannot_work_is_one_line(serve: Any, load: Any, tmp_path: Path) -> None:
@@ -373,47 +354,208 @@ def test_what_cannot_work_is_one_line(serve: Any, load: Any, tmp_path: Path) -> 
         assert "\n" not in str(caught.value)
 
 
-def test_an_address_where_nothing_answers(load: Any) -> None:
-    with ChatEndpoint(lambda _: "A") as closed:
-        pass
-    with pytest.raises(StrobeError, match="nothing answers at this address; is the service running"):
-        load(closed.url)
-
-
-def test_a_service_of_another_shape(serve: Any, load: Any) -> None:
-    with pytest.raises(StrobeError, match=r"no chat completion: .*hello.*; does the address end with /v1") as caught:
-        load(serve(lambda _: {"greeting": "hello"}).url)
-    assert not isinstance(caught.value, RequestFailed), "loading ends with an error of the model"
-
-
 def test_loading_asks_again_if_the_service_fails_for_a_moment(serve: Any, load: Any) -> None:
     with FaultyProxy(serve("A").root, ["429", "drop", "ok"]) as proxy:
         load(f"{proxy.url}/v1")
         assert proxy.used == ["429", "drop", "ok"]
 
 
-def test_two_spaces_of_one_name_do_not_share_a_key(serve: Any, load: Any) -> None:
-    service = serve("A")
-    other = replace(PETS, names=("cat", "dog", "giant_panda", "fox"))
-    first, second = load(service.url).spec, load(service.url, label_space=other).spec
-    assert first.preprocessing["choices"] != second.preprocessing["choices"]
+def boxes(*rows: Any) -> str:
+    return json.dumps([dict(zip(("label", "box", "score"), row, strict=False)) for row in rows])
 
 
-def test_a_row_of_a_list_names_its_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    rows = [
-        {"model": "openai:tiny@http://host/v1", "name": "plain", "limits": {"concurrency": 2}},
-        {
-            "model": "openai:tiny@http://host/v1",
-            "name": "other",
-            "model_settings": "order.json",
-            "prompt": "{choices}?",
-        },
-    ]
-    plain, other = requested_models(rows)
-    assert plain.settings.applied(LoadOptions()).settings is None
-    assert other.settings.applied(LoadOptions()).settings == tmp_path / "order.json"
-    with pytest.raises(StrobeError, match="efficientnet-lite0 does not take model_settings; it takes precision"):
-        requested_models([{"model": "efficientnet-lite0", "model_settings": "order.json"}])
-    with pytest.raises(StrobeError, match="model_settings: expected a text"):
-        requested_models([{"model": "openai:tiny@http://host/v1", "model_settings": 3}])
+def test_boxes_are_read_in_pixels_of_the_frame(serve: Any, load: Any) -> None:
+    text = boxes(("dog", [8, 4, 16, 12], 0.6), ("Cat", [0, 0, 99, 99], 0.9), ("tree", [1, 1, 2, 2]))
+    service = serve(text)
+    model = load(service.url, {"task": "detection"}, image_size=32)
+    answer = ask(model).answers[0]
+    assert "which is 32 wide and 18 high" in service.asked[-1].text
+    assert answer.found.label.tolist() == [4, 0, 1], "best first; tree is no class of the dataset"
+    assert answer.found.xyxy.tolist() == [[2.0, 2.0, 4.0, 4.0], [0.0, 0.0, 64.0, 36.0], [16.0, 8.0, 32.0, 24.0]]
+    assert answer.found.score.tolist() == [1.0, 0.9, 0.6]
+    assert answer.said == "tree"
+    assert (model.spec.task, len(model.spec.label_space)) == ("detection", 5)
+    assert len(ask(load(serve("[]").url, {"task": "detection"})).answers[0].found) == 0
+
+
+def test_boxes_on_a_scale_of_a_thousand_in_either_order(serve: Any, load: Any) -> None:
+    for order, box in (("xyxy", [250, 500, 500, 1000]), ("yxyx", [500, 250, 1000, 500])):
+        text = "```json\n" + json.dumps([{"label": "dog", "box_2d": box}]) + "\n```"
+        service = serve(text)
+        model = load(service.url, {"task": "detection", "boxes": "thousand", "box_order": order})
+        assert ask(model).answers[0].found.xyxy.tolist() == [[16.0, 18.0, 32.0, 36.0]]
+        assert "from 0 to 1000" in service.asked[-1].text
+
+
+def test_constrained_boxes_have_a_schema(serve: Any, load: Any) -> None:
+    def by_schema(asked: Asked) -> str:
+        schema = asked.body["response_format"]["json_schema"]["schema"]
+        names = schema["properties"]["boxes"]["items"]["properties"]["label"]["enum"]
+        return json.dumps({"boxes": [{"label": names[3], "box": [1, 2, 3, 4], "score": 0.5}]})
+
+    found = ask(load(serve(by_schema).url, {"task": "detection", "answer": "constrained"})).answers[0].found
+    assert found.label.tolist() == [3]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["no boxes here", '{"a": 1, "b": 2}', '[{"label": "dog"}]', '[["dog", 1, 2, 3, 4]]', boxes(("dog", [1, 2, 3])),
+     boxes(("dog", [1, 2, 3, "4"])), boxes(("dog", [9, 2, 3, 4])), boxes(("dog", [1, 2, 3, 4], 7)),
+     '[{"label": 3, "box": [1, 2, 3, 4]}]', '[{"label": "dog", "box": [1, 2, NaN, 4]}]', '[{"label": "dog", "box"'],
+)  # fmt: skip
+def test_boxes_in_another_form_fail_the_frame(serve: Any, load: Any, text: str) -> None:
+    model = load(serve(text).url, {"task": "detection"})
+    with pytest.raises(RequestFailed, match="expected") as caught:
+        ask(model)
+    assert caught.value.blame == "frame"
+    assert "\n" not in str(caught.value)
+
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+class Clips:
+    """A rendered dataset, and the class and number of each frame by the image that is sent."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        dataset = dataset_folder.read(path)
+        source, encoding = frame_source(dataset), ImageEncoding(encoding="png")
+        self.names = dataset.info.label_space.names
+        self.n_frames, self.n_sets = len(dataset.frames), len(dataset.sets.set_id)
+        label = dict(zip(dataset.labels.frame.tolist(), dataset.labels.label.tolist(), strict=True))
+        urls = [encoding.encode(source.read(row)).url for row in range(self.n_frames)]
+        self.row = {url: row for row, url in enumerate(urls)}
+        self.name = {url: self.names[label[row]] for url, row in self.row.items()}
+        self.video = {url: int(dataset.frames.video[row]) for url, row in self.row.items()}
+
+
+@pytest.fixture(scope="module")
+def clips(tmp_path_factory: pytest.TempPathFactory) -> Clips:
+    from strobe.cli.main import main
+
+    path = tmp_path_factory.mktemp("chat") / "clips"
+    with pytest.raises(SystemExit):
+        main(["synthesize", str(path), "--videos", "26", "--k", "2", "--size", "48", "-q"])
+    return Clips(path)
+
+
+def settings(folder: Path, name: str = "settings.json", **given: Any) -> Path:
+    file = folder / name
+    file.write_text(json.dumps({"encoding": "png", **given}))
+    return file
+
+
+def results(run: Path) -> Any:
+    return json.loads((run / "results.json").read_text())
+
+
+def test_from_the_question_to_the_tables(clips: Clips, serve: Any, command: Command, tmp_path: Path) -> None:
+    """A model that is right on the first half, and sees a spaceship in one clip."""
+
+    def answer(asked: Asked) -> str:
+        if asked.url not in clips.row:
+            return "A"  # the test image
+        return "A spaceship!" if clips.video[asked.url] == 0 else asked.symbol(clips.name[asked.url])
+
+    service, run = serve(answer), tmp_path / "run"
+    words = ("eval", clips.path, "-m", f"vlm=openai:tiny@{service.url}", "--model-settings", settings(tmp_path))
+    code, _, err = command(*words, "-o", run, "--no-report")
+    assert code == 0, err
+    assert "scores=the choice" in err, "the source of the scores is printed"
+    assert len(service.asked) == clips.n_frames + 1
+    score = results(run)["models"]["vlm"]
+    wrong = sum(video == 0 for video in clips.video.values())
+    assert wrong == 5
+    assert score["acc_orig"]["count"] == 25
+    rows = list(csv.DictReader((run / "tables" / "outside.csv").read_text().splitlines()))
+    assert [(row["said"], int(row["frames"])) for row in rows] == [("A spaceship!", 5)]
+    again = command(*words, "-o", run, "--no-report")
+    assert again[0] == 0
+    assert len(service.asked) == clips.n_frames + 2, "only the question of loading is asked again"
+
+
+def test_what_the_order_of_the_choices_does(clips: Clips, serve: Any, command: Command, tmp_path: Path) -> None:
+    """A model that hesitates between two classes takes the choice that comes first. Frames of a set agree."""
+
+    def answer(asked: Asked) -> str:
+        right = clips.name.get(asked.url)
+        if right is None:
+            return "A"
+        rival = clips.names[(clips.names.index(right) + 1) % len(clips.names)]
+        return next(symbol for symbol, name in asked.choices.items() if name in (right, rival))
+
+    service, run = serve(answer), tmp_path / "run"
+    rows = "\n".join(
+        f'[[model]]\nmodel = "openai:tiny@{service.url}"\nname = "order {order}"\n'
+        f'model_settings = "{settings(tmp_path, f"order-{order}.json", order=order)}"\n'
+        for order in (0, 1)
+    )
+    (tmp_path / "orders.toml").write_text(rows)
+    code, _, err = command("eval", clips.path, "-m", f"@{tmp_path / 'orders.toml'}", "-o", run, "--no-report")
+    assert code == 0, err
+    found = results(run)["models"]
+    for name in ("order 0", "order 1"):
+        assert found[name]["flip_rate"]["value"] == 0, "all frames of a set get the same question"
+        assert 0 < found[name]["acc_orig"]["count"] < clips.n_sets
+    code, out, err = command("compare", run, "-m", "order 0", "-m", "order 1", "-q")
+    assert code == 0, err
+    changed = re.search(r"From order 0 to order 1: (\d+) sets? newly held, (\d+) sets? newly broken, of 26", out)
+    assert changed is not None, out
+    assert int(changed[1]) > 0, "sets are newly held only because of the order"
+    assert int(changed[2]) > 0
+
+
+def test_every_fault_in_one_run(clips: Clips, serve: Any, command: Command, tmp_path: Path) -> None:
+    """Passing faults are asked again, lasting ones fail their frame, and late answers belong to their own frame."""
+    gate, lock, waiting = threading.Event(), threading.Lock(), []
+
+    def answer(asked: Asked) -> str:
+        if asked.url not in clips.row:
+            return "A"
+        with lock:
+            waiting.append(asked.url)
+            first = len(waiting) == 1
+            if len(waiting) == 5:
+                gate.set()
+        if first:
+            gate.wait(30)  # the first frame is answered after four others
+        return asked.symbol(clips.name[asked.url])
+
+    service, run = serve(answer), tmp_path / "run"
+    faults = ["ok"] * 12 + ["429", "drop", "ok", "503", "json", "cut", "ok", "length", "filter", "refusal"]
+    with FaultyProxy(service.root, faults) as proxy:
+        words = ("eval", clips.path, "-m", f"vlm=openai:tiny@{proxy.url}/v1", "--model-settings", settings(tmp_path))
+        code, _, err = command(*words, "-o", run, "--no-report", "--allow-missing")
+        assert code in (0, 3), err
+        n_failed = sum(fault in ("json", "length", "filter") for fault in proxy.used)
+        n_refused = proxy.used.count("refusal")
+        n_again = sum(fault in ("429", "drop", "503", "cut") for fault in proxy.used)
+        assert n_again > 5
+        assert len(proxy.used) == 1 + clips.n_frames + n_again
+        rows = list(csv.DictReader((run / "tables" / "outside.csv").read_text().splitlines()))
+        assert [(row["said"], int(row["frames"])) for row in rows] == [
+            ("I'm sorry, I can't help with that.", n_refused)
+        ]
+        proxy.faults = ("ok",)
+        before = len(proxy.used)
+        code, _, err = command(*words, "-o", run, "--no-report", "--retry-errors")
+        assert code == 0, err
+        assert len(proxy.used) == before + 1 + n_failed, "only frames without an answer are asked again"
+    right = results(run)["models"]["vlm"]["acc_orig"]["count"]
+    assert right >= clips.n_sets - n_refused
+
+
+def test_a_detector_by_chat(clips: Clips, serve: Any, command: Command, tmp_path: Path) -> None:
+    def answer(asked: Asked) -> str:
+        name = clips.name.get(asked.url, clips.names[0])
+        return json.dumps(
+            [{"label": name, "box": [10, 10, 40, 40], "score": 0.8}, {"label": "ufo", "box": [0, 0, 9, 9]}]
+        )
+
+    service, run = serve(answer), tmp_path / "run"
+    words = ("eval", clips.path, "-m", f"vlm=openai:tiny@{service.url}", "-o", run, "--no-report")
+    code, _, err = command(*words, "--model-settings", settings(tmp_path, task="detection"))
+    assert code == 0, err
+    assert results(run)["models"]["vlm"]["task"] == "detection"
+    assert results(run)["models"]["vlm"]["map_orig"]["value"] > 0

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,16 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from click.testing import CliRunner
 from made_stop import Stop, StopAfter
 from safetensors.torch import load_file
 from test_trainer import NORMAL, recipe_of, small_net, small_pixels, small_sets
 
-import strobe
 from strobe.annexes.train.classifiers import train
-from strobe.annexes.train.losses import divergence
 from strobe.annexes.train.trainer import LabelledAnchors, Trainer
-from strobe.cli.train import command
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError
 from strobe.core.labels import LabelSpace
@@ -28,8 +23,8 @@ from strobe.core.tables import Hints, Labels
 from strobe.synthetic.sets import SyntheticOptions, synthetic_dataset
 from strobe.synthetic.world import WorldOptions
 from strobe.train.pixels import Pixels
-from strobe.train.recipe import Recipe, find, shipped
-from strobe.train.sets import HeldOut, TrainingSets
+from strobe.train.recipe import Recipe, find
+from strobe.train.sets import TrainingSets
 from strobe.workflows.options import TrainOptions
 from strobe.workflows.train_job import Material
 
@@ -154,12 +149,6 @@ def test_labelled_anchors_join_with_their_cross_entropy() -> None:
     with torch.no_grad():
         extra = torch.nn.functional.cross_entropy(net((images.float() / 255 - 0.5) / 0.25), label)
     assert float(joined.step(0)) == pytest.approx(float(plain.step(0)) + float(extra), rel=1e-4)
-
-
-def test_a_target_of_nothing_and_of_everything() -> None:
-    scores, target = torch.tensor([[50.0, -50.0]]), torch.tensor([[0.0, 1.0]])
-    assert float(divergence(scores, target)) == pytest.approx(100.0)
-    assert float(divergence(scores, 1 - target)) == pytest.approx(0.0, abs=1e-6)
 
 
 # -- the command -------------------------------------------------------------------------------------------------
@@ -309,45 +298,3 @@ def cut(material: Material, sets: Any) -> Material:
     none["duplicate"] = np.zeros(rows, dtype=bool)
     none["cut"] = np.where(np.isin(material.dataset.sets.set, sets), 1.0, 0.0)
     return replace(material, dataset=replace(material.dataset, hints=Hints(**none)))
-
-
-def test_sets_across_a_cut_are_left_out_and_counted(material: Material, start: str, tmp_path: Path, heard: Any) -> None:
-    train(quick("agreement", "epochs=1"), cut(bare(material), [0, 5]), start, tmp_path / "run", OPTIONS, heard)
-    assert any(line.startswith("2 set(s) of ") and "scene cut" in line for line in heard.lines)
-    text = (tmp_path / "run/split.csv").read_text()
-    ids = material.dataset.sets.set_id
-    assert str(ids[0]) not in text
-    assert str(ids[1]) in text
-
-
-def test_the_command_line(start: str, world_folder: Path, tmp_path: Path) -> None:
-    assert "agreement" in shipped()
-    shutil.copytree(world_folder, tmp_path / "bare")
-    whole = strobe.load_dataset(tmp_path / "bare")
-    strobe.save_dataset(replace(whole, labels=no_labels(whole)), tmp_path / "bare", overwrite=True)
-    made = ["-m", start, "--image-size", "32", "--device", "cpu", "--evaluations", "1"]
-    made += ["--set", "epochs=1", "--set", "batch=12"]
-    for data, told in ((world_folder, "held out acc_orig "), (tmp_path / "bare", "held out flicker ")):
-        done = CliRunner().invoke(command, ["agreement", str(data), "-o", str(tmp_path / f"of-{data.name}"), *made])
-        assert done.exit_code == 0, done.output
-        assert told in done.output
-        assert "flicker " in done.output
-    assert same(tmp_path / "of-bare", tmp_path / f"of-{world_folder.name}")
-
-
-def test_sets_and_held_out_sides_without_a_label(material: Material) -> None:
-    dataset = bare(material).dataset
-    places, sets = np.arange(len(dataset.frames)), np.arange(4)
-    found = TrainingSets.of(dataset, sets, places, which="unread", k=1)
-    assert (found.label == -1).all()
-    assert found.lengths.tolist() == [3] * 4
-    assert found.owner.tolist() == np.repeat(np.arange(4), 3).tolist()
-    held = HeldOut.of(dataset, sets, places, labelled=False)
-    assert held.named is None
-    answers = np.zeros(len(held.frames), dtype=np.int64)
-    assert held.flicker(answers) == 0.0
-    member = dataset.sets.frame[(dataset.sets.set == 2) & ~dataset.sets.is_anchor][0]
-    answers[held.frames == member] = 1
-    assert held.flicker(answers) == 0.25
-    with pytest.raises(StrobeError, match="no held-out set has a label"):
-        HeldOut.of(dataset, sets, places)

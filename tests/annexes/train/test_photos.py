@@ -43,15 +43,15 @@ def quick(name: str, *changes: str) -> Recipe:
     return find(name, changes=["epochs=3", "batch=9", "learning_rate=0.01", *changes], model=NET)
 
 
-@pytest.mark.parametrize("name", ["photos", "finetune", "noise", "linf", "l2"])
+@pytest.mark.parametrize("name", ["photos", "linf"])
 def test_recipes_for_single_images_train_on_photos(name: str, photos: Material, tmp_path: Path) -> None:
     recipe = quick(name, "crop_area=0.2")
     done = train(recipe, photos, NET, tmp_path / "whole", OPTIONS, Silent())
     assert done.k == 0
     assert done.history[-1].acc_orig == done.history[-1].acc_pmk
     with pytest.raises(Stop):
-        train(recipe, photos, NET, tmp_path / "broken", replace(OPTIONS, checkpoint_s=0), StopAfter(2))
-    train(recipe, photos, NET, tmp_path / "broken", OPTIONS, Silent())
+        train(recipe, photos, NET, tmp_path / "broken", replace(OPTIONS, checkpoint_s=0, cache_gb=1e-6), StopAfter(2))
+    train(recipe, photos, NET, tmp_path / "broken", replace(OPTIONS, cache_gb=1e-6), Silent())
     one, two = (load_file(str(tmp_path / side / "model.safetensors")) for side in ("whole", "broken"))
     assert all(bool((one[key] == two[key]).all()) for key in one)
 

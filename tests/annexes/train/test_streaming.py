@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from made_stop import Stop, StopAfter
 from safetensors.torch import load_file
 
 from strobe.annexes.train.classifiers import train
@@ -15,12 +14,12 @@ from strobe.annexes.train.detectors import train_detector
 from strobe.annexes.train.probe import StoredFeatures
 from strobe.core.errors import StrobeError
 from strobe.core.ports import Silent
+from strobe.models.options import LoadOptions
+from strobe.models.registry import load_model
 from strobe.synthetic.sets import SyntheticOptions, synthetic_dataset
 from strobe.synthetic.world import DETECTION_WORLD
-from strobe.train.pixels import StoredFrames, frame_starts
 from strobe.train.recipe import Recipe, find
 from strobe.train.split import _parts, split_by_source
-from strobe.train.streaming import StreamedPixels, parts_ahead
 from strobe.train.windows import random_window
 from strobe.workflows.options import TrainOptions
 from strobe.workflows.train_job import Material
@@ -44,32 +43,6 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def quick(name: str, *changes: str) -> Recipe:
     return find(name, changes=["epochs=2", "batch=12", *changes], model=NET)
-
-
-@pytest.mark.parametrize("name", ["finetune", "noise", "linf", "pmk", "consistency"])
-def test_streamed_frames_give_the_bits_of_stored_frames(
-    name: str, material: Material, tmp_path: Path, own_cache: Path
-) -> None:
-    recipe = quick(name)
-    streamed = train(recipe, material, NET, tmp_path / "streamed", STREAMED, Silent())
-    assert not own_cache.exists(), "nothing is laid out"
-    stored = train(recipe, material, NET, tmp_path / "stored", OPTIONS, Silent())
-    assert len(list(own_cache.glob("*.npy"))) == 1
-    assert same(tmp_path / "streamed", tmp_path / "stored")
-    assert [point.acc_pmk for point in streamed.history] == [point.acc_pmk for point in stored.history]
-
-
-@pytest.mark.parametrize("name", ["pmk", "photos", "noise"])
-def test_a_streamed_training_resumes_to_the_same_bits(name: str, material: Material, tmp_path: Path) -> None:
-    recipe = quick(name, "crop_area=0.3")
-    train(recipe, material, NET, tmp_path / "whole", STREAMED, Silent())
-    with pytest.raises(Stop):
-        train(recipe, material, NET, tmp_path / "broken", replace(STREAMED, checkpoint_s=0), StopAfter(3))
-    train(recipe, material, NET, tmp_path / "broken", STREAMED, Silent())
-    assert same(tmp_path / "whole", tmp_path / "broken")
-    train(quick(name), material, NET, tmp_path / "plain", STREAMED, Silent())
-    if name != "photos":
-        assert not same(tmp_path / "whole", tmp_path / "plain"), "resized crops are other pixels"
 
 
 def test_a_grid_detector_streams_too(tmp_path: Path, own_cache: Path) -> None:
@@ -104,8 +77,11 @@ def test_a_detector_takes_each_frame_at_its_own_size(tmp_path: Path, own_cache: 
     recipe = find("detector", changes=["steps=3", "batch=2", "learning_rate=1e-3"], model=model)
     for name, options in (("a", STREAMED), ("b", OPTIONS)):
         small = replace(options, image_size=96, evaluations=1)
-        train_detector(recipe, material, model, tmp_path / name, small, Silent())
+        done = train_detector(recipe, material, model, tmp_path / name, small, Silent())
     assert same(tmp_path / "a", tmp_path / "b")
+    assert (recipe.optimiser, recipe.schedule) == ("sgd", "steps")
+    loaded: Any = load_model(done.model, LoadOptions(device="cpu"))
+    assert loaded.spec.label_space.ids[1:] == material.dataset.info.label_space.ids
     (table,) = own_cache.glob("*.npy")
     assert table.stat().st_size == pytest.approx((len(dataset.frames) - 1) * 64 * 64 * 3 + 640 * 64 * 3, abs=200)
 
@@ -131,47 +107,6 @@ def test_the_spread_in_parts_is_the_spread(monkeypatch: pytest.MonkeyPatch) -> N
     assert torch.allclose(mean, again[0], atol=1e-5)
     assert torch.allclose(deviation, again[1], atol=1e-5)
     assert float(deviation[2]) == 1
-
-
-def test_a_wrong_frame_ends_the_training_in_one_line(material: Material, tmp_path: Path) -> None:
-    class Damaged:
-        def read(self, row: int) -> Any:
-            raise StrobeError(f"frame {row} is damaged")
-
-        def read_encoded(self, row: int) -> None:
-            return None
-
-    broken = Material(dataset=material.dataset, source=Damaged())
-    with pytest.raises(StrobeError, match=r"frame \d+ is damaged"):
-        train(quick("finetune"), broken, NET, tmp_path / "run", STREAMED, Silent())
-
-
-def test_parts_cover_all_places_in_order() -> None:
-    class Numbers:
-        streams = True
-
-        def expect(self, *steps: Any) -> None:
-            self.expected = [places.tolist() for places, _ in steps]
-
-        def images(self, places: Any, crops: Any = None) -> list[torch.Tensor]:
-            return [torch.full((1, 1, 3), place, dtype=torch.uint8) for place in places.tolist()]
-
-    reader = Numbers()
-    frames = StreamedPixels(reader, 7, (1, 1), device="cpu")
-    parts = [(start, frames.take(part)[:, 0, 0, 0].tolist()) for start, part in parts_ahead(frames, np.arange(7), 3)]
-    assert parts == [(0, [0, 1, 2]), (3, [3, 4, 5]), (6, [6])]
-    assert reader.expected[0] == [6]
-
-
-def test_stored_frames_keep_their_sizes() -> None:
-    images = [np.random.default_rng(place).integers(0, 256, (2 + place, 5, 3), dtype=np.uint8) for place in range(3)]
-    sizes = np.array([image.shape[:2] for image in images])
-    table = np.concatenate([image.reshape(-1) for image in images])
-    assert frame_starts(sizes)[-1] == len(table)
-    crops = np.array([[0, 0, 0], [0, 0, 1]])
-    stored = StoredFrames(table, sizes, device="cpu").images(np.array([2, 0]), crops)
-    assert (stored[0].numpy() == images[2]).all()
-    assert (stored[1].numpy() == images[0][:, ::-1]).all()
 
 
 # -- resized crops -----------------------------------------------------------------------------------------------

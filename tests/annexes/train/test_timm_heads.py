@@ -1,6 +1,5 @@
 """A classifier of timm trained as a detector from the command line: what changes, what resumes, and what is refused."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,6 @@ import pytest
 
 from strobe.annexes.train.detectors import train_detector
 from strobe.cli.main import main
-from strobe.core.errors import StrobeError
 from strobe.core.ports import Silent
 from strobe.models.options import LoadOptions
 from strobe.models.registry import load_model
@@ -61,16 +59,6 @@ def test_a_frozen_backbone_keeps_the_classifiers_tensors_and_the_rest_learns(
     assert find(str(tmp_path / "frozen/recipe.toml")).head == "retinanet"
     again = _trained(material, text, tmp_path / "live")
     assert (again.was_there, live.was_there) == (True, False)
-
-
-def test_the_written_model_is_a_detector_and_no_classifier(material: Material, tmp_path: Path) -> None:
-    done = _trained(material, "timm:test_resnet", tmp_path / "out", scratch=True)
-    loaded: Any = load_model(done.model, LoadOptions(device="cpu"))
-    assert (loaded.spec.task, loaded.spec.preprocessing["min_size"]) == ("detection", [64])
-    assert loaded.spec.label_space.ids == material.dataset.info.label_space.ids
-    assert len(loaded.forward([loaded.prepare(np.zeros((40, 60, 3), np.uint8))])) == 1
-    facts = json.loads((tmp_path / "out/training.json").read_text())["facts"]
-    assert (facts["model"], facts["recipe"]["head"]) == ("timm:test_resnet", "retinanet")
 
 
 def test_a_stopped_training_resumes_to_the_same_weights(
@@ -144,9 +132,3 @@ def test_refusals_are_one_line_and_write_nothing(
     assert message in said
     assert said.count("\n") == 1
     assert not (tmp_path / "out").exists()
-
-
-def test_older_recipes_keep_their_digest() -> None:
-    assert not {"head", "pyramid"} & set(find("detector").settings())
-    with pytest.raises(StrobeError, match="pyramid"):
-        find("detector", changes=["pyramid=2"])

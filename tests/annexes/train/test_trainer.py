@@ -168,11 +168,6 @@ def test_the_worst_member_is_the_one_a_plain_loop_finds() -> None:
         assert float(largest[place]) == pytest.approx(max(losses.values()), rel=1e-5)
 
 
-def test_a_loss_that_is_no_number_is_the_worst() -> None:
-    there = torch.tensor([[True, True, True]])
-    assert worst_of(torch.tensor([1.0, float("nan"), 3.0]), there)[0].tolist() == [1]
-
-
 def test_losses_equal_torchs() -> None:
     scores, other = torch.randn(5, 3), torch.randn(5, 3)
     p, q = scores.log_softmax(1), other.log_softmax(1)
@@ -182,18 +177,6 @@ def test_losses_equal_torchs() -> None:
     every = torch.tensor([[True, False, True]] * 5)
     expected = functional.binary_cross_entropy_with_logits(scores, every.float(), reduction="none").mean(1)
     torch.testing.assert_close(per_image(scores, torch.zeros(5, dtype=torch.int64), every), expected)
-
-
-def test_the_weight_of_the_worst_grows() -> None:
-    recipe = recipe_of(loss="mixed", worst_weight=0.8, ramp=0.5)
-    assert [round(worst_weight(recipe, done=done), 3) for done in (0, 0.25, 0.5, 1)] == [0, 0.4, 0.8, 0.8]
-    assert worst_weight(replace(recipe, ramp=0.0), done=0) == 0.8
-
-
-def test_mixed_begins_as_the_average() -> None:
-    mixed = trainer_of(recipe_of(frames="any", loss="mixed", schedule="constant", warm_up=0.0))
-    plain = trainer_of(recipe_of(frames="any", schedule="constant", warm_up=0.0))
-    torch.testing.assert_close(mixed.step(0), plain.step(0))
 
 
 # -- the step ----------------------------------------------------------------------------------------------------
@@ -222,29 +205,6 @@ def test_one_step_is_plain_torch() -> None:
     torch.testing.assert_close(trainer.step(0), loss.detach())
     for a, b in zip(trainer.module.parameters(), net.parameters(), strict=True):
         torch.testing.assert_close(a, b)
-
-
-def test_the_average_follows() -> None:
-    trainer = trainer_of(recipe_of(ema=0.5))
-    start = [one.detach().clone() for one in trainer.module.parameters()]
-    trainer.step(0)
-    for average, now, old in zip(trainer.result.parameters(), trainer.module.parameters(), start, strict=True):
-        torch.testing.assert_close(average, 0.1 * old + 0.9 * now)  # the first steps count more
-
-
-def test_rates() -> None:
-    trainer = trainer_of(recipe_of(schedule="cosine", warm_up=0.5, batch=1, epochs=10))
-    steps = trainer.schedule.steps
-    rates = [trainer.rate(step) for step in range(steps)]
-    assert rates[0] < rates[steps // 4] < 0.01
-    assert rates[-1] < 0.001
-    trainer.rate_factor = 0.1
-    assert trainer.rate(steps // 4) == pytest.approx(0.1 * rates[steps // 4])
-
-
-def test_a_model_without_parameters_is_one_line() -> None:
-    with pytest.raises(StrobeError, match="no trainable parameter"):
-        trainer_of(recipe_of(), nn.Flatten())
 
 
 # -- what other rooms lend ---------------------------------------------------------------------------------------
@@ -300,3 +260,32 @@ def test_a_recipe_trains_against_the_ball_it_names(norm: str) -> None:
     else:
         assert torch.allclose(largest, torch.full((4,), 0.25), atol=1e-3)
         assert length.min() > 1
+
+
+def test_a_loss_that_is_no_number_is_the_worst() -> None:
+    there = torch.tensor([[True, True, True]])
+    assert worst_of(torch.tensor([1.0, float("nan"), 3.0]), there)[0].tolist() == [1]
+
+
+def test_the_weight_of_the_worst_grows() -> None:
+    recipe = recipe_of(loss="mixed", worst_weight=0.8, ramp=0.5)
+    assert [round(worst_weight(recipe, done=done), 3) for done in (0, 0.25, 0.5, 1)] == [0, 0.4, 0.8, 0.8]
+    assert worst_weight(replace(recipe, ramp=0.0), done=0) == 0.8
+
+
+def test_the_average_follows() -> None:
+    trainer = trainer_of(recipe_of(ema=0.5))
+    start = [one.detach().clone() for one in trainer.module.parameters()]
+    trainer.step(0)
+    for average, now, old in zip(trainer.result.parameters(), trainer.module.parameters(), start, strict=True):
+        torch.testing.assert_close(average, 0.1 * old + 0.9 * now)  # the first steps count more
+
+
+def test_rates() -> None:
+    trainer = trainer_of(recipe_of(schedule="cosine", warm_up=0.5, batch=1, epochs=10))
+    steps = trainer.schedule.steps
+    rates = [trainer.rate(step) for step in range(steps)]
+    assert rates[0] < rates[steps // 4] < 0.01
+    assert rates[-1] < 0.001
+    trainer.rate_factor = 0.1
+    assert trainer.rate(steps // 4) == pytest.approx(0.1 * rates[steps // 4])

@@ -1,4 +1,4 @@
-"""The sources to import of the tests of workflows, and reviews without a rest."""
+"""The sources to import of the tests of workflows, the servers of this folder, and reviews without a rest."""
 
 import importlib.util
 import sys
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "workflows"))
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[2] / "workflows")]
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,7 @@ from strobe.annexes.web.review import workflow as review
 from strobe.annexes.web.review.label_plan import QuestionPlan, QuestionsFrom, plan_questions
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError
-from strobe.core.people import questions_of, sample_of
+from strobe.core.people import questions_of
 from strobe.core.tables import Labels
 from strobe.store import dataset_folder
 from strobe.store.opening import Opened
@@ -89,17 +89,6 @@ def test_strata_are_who_flickers_and_every_stratum_gets_two(world: Path) -> None
     assert not a.helps_little
 
 
-def test_the_design_is_stored_as_rows(world: Path) -> None:
-    plan(world, 60, seed=3)
-    rows = sample_of(dataset_folder.read(world / "data").samples, "name")
-    assert len(rows) == N
-    assert {row.seed for row in rows.values()} == {3}
-    assert sorted(row.place for row in rows.values() if row.place >= 0) == list(range(60))
-    for stratum in {row.stratum for row in rows.values()}:
-        own = [row for row in rows.values() if row.stratum == stratum]
-        assert {row.chance for row in own} == {sum(row.place >= 0 for row in own) / len(own)}
-
-
 def test_a_plan_is_resumed_and_a_larger_one_extends_it(world: Path) -> None:
     first = plan(world, 40)
     before = questions_of(dataset_folder.read(world / "data").samples, "name")
@@ -168,24 +157,6 @@ def test_the_estimate_is_the_weighted_mean_of_the_strata(world: Path, command: C
     assert a["acc_orig"]["value"] == pytest.approx(holds + breaks)
 
 
-def test_labels_of_unknown_origin_are_no_sample(world: Path, command: Called) -> None:
-    data = dataset_folder.read(world / "data")
-    anchors = data.sets.anchor_frame[:30].astype(np.int32)
-    labelled = replace(data, labels=Labels(frame=anchors, label=np.full(30, CLASS, dtype=np.int32)))
-    dataset_folder.write(labelled, world / "data", overwrite=True)
-    code, out, err = command("score", str(world / "run"))
-    assert code == 0, err
-    assert "nothing records that the 30 sets with a label were drawn at random" in out + err
-    found = json.loads((world / "run" / "results.json").read_text(encoding="utf-8"))
-    assert "labels" not in found["dataset"]
-    assert found["models"]["a"]["acc_orig"]["n"] == 30
-    # A plan made now counts them as known, and draws from the others.
-    assert plan(world, 40).sets == N - 30
-    name_them(world)
-    assert command("score", str(world / "run"))[0] == 0
-    assert _figures(world)[1]["named"] == 70
-
-
 def test_models_are_not_compared_on_sets_that_a_plan_drew(world: Path, command: Called) -> None:
     plan(world, 60)
     name_them(world)
@@ -229,11 +200,7 @@ def test_a_check_corrects_the_bound(world: Path, command: Called) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ask", "source", "text"),
-    [
-        ("name", "nowhere", "is not a run"),
-        ("check", "random", "is not a run"),
-    ],
+    ("ask", "source", "text"), [("name", "nowhere", "is not a run"), ("check", "random", "is not a run")]
 )
 def test_a_plan_that_cannot_be_made_is_one_line(world: Path, ask: str, source: str, text: str) -> None:
     with pytest.raises(StrobeError, match=text):

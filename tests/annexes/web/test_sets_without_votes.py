@@ -87,12 +87,3 @@ def test_unreviewed_sets_can_stay_as_they_were_built(partial, command):
     command("review", "export", partial, "--unreviewed", "exclude")
     assert "unreviewed" not in read_json(partial / "dataset.json")
     assert command("review", "export", partial, "--ask", "box", "--unreviewed", "keep")[0] == 2
-
-
-@pytest.mark.parametrize(("unreviewed", "n", "said"), [("exclude", 3, LEFT), ("keep", 12, "9 of the 12 scored sets")])
-def test_a_dataset_of_its_own_remembers_them(partial, command, unreviewed, n, said):
-    part = partial.parent / "part"
-    assert command("review", "export", partial, "-o", part, "--unreviewed", unreviewed)[0] == 0
-    out, found = _scored(command, part, "--ignore-extra")
-    assert found["dataset"]["n_sets"] == n
-    assert said in out

@@ -1,4 +1,4 @@
-"""The simulator of faults around a review: 20 seeds (`make simulate-faults` runs more), and that it can fail."""
+"""The simulator of faults around a review: 10 seeds (`make simulate-faults` runs more), and that it can fail."""
 
 import os
 import re
@@ -10,10 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not hasattr(os, "fork"), reason="the simulator forks"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not hasattr(os, "fork"), reason="the simulator forks")]
 
 UNSYNCED = """
 from strobe.annexes.web.review.database import Database
@@ -40,11 +37,11 @@ def simulate(*words: str, fault: str = "", code: int = 0) -> str:
     return done.stdout
 
 
-def test_twenty_seeds() -> None:
-    said = simulate("--seeds", "20")
+def test_ten_seeds() -> None:
+    said = simulate("--seeds", "10")
     assert "no rule was broken" in said
     counts = {what: int(n.replace(",", "")) for n, what in re.findall(r"([\d,]+) ([a-z]+)", said)}
-    assert counts["answers"] == counts["confirmed"] > 300
+    assert counts["answers"] == counts["confirmed"] > 150
     assert all(counts[what] for what in ("clock", "command", "disk", "kill", "power"))
 
 
@@ -52,15 +49,6 @@ def test_a_seed_is_the_same_story_every_time() -> None:
     first, second = (simulate("--seed", "4").splitlines()[:-2] for _ in range(2))
     assert first == second
     assert len(first) > 100
-
-
-def test_tables_are_exported_again_after_the_answers() -> None:
-    said = simulate("--seed", "381")
-    assert re.search(r"^tables with .*^export with .*^tables with ", said, re.DOTALL | re.MULTILINE)
-
-
-def test_two_commands_are_not_tried_if_the_votes_reject_every_set() -> None:
-    assert re.search(r"^two at once: score .*: too early$", simulate("--seed", "619"), re.MULTILINE)
 
 
 @pytest.mark.parametrize(

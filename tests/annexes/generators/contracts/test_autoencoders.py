@@ -72,15 +72,6 @@ def test_zero_change_is_its_own_reconstruction(kind: str, tmp_path: Path) -> Non
     assert {"latent", "coarse"} <= {one for _, one in generator.spec.places}
 
 
-def test_the_size_is_the_folders_or_the_one_after_the_colon(tmp_path: Path) -> None:
-    torch.manual_seed(0)
-    diffusers.AutoencoderKL(**BLOCKS, sample_size=24).save_pretrained(tmp_path / "vae")
-    assert load_generator(f"diffusers:{tmp_path / 'vae'}", OPTIONS).spec.image_hw == (24, 24)
-    other = load_generator(f"diffusers:{tmp_path / 'vae'}:32", OPTIONS)
-    assert (other.spec.image_hw, other.spec.latent_size) == ((32, 32), 4 * 16 * 16)
-    assert other.spec.settings == {"kind": "AutoencoderKL", "size": 32}
-
-
 def test_a_pipeline_and_half_precision_load(tmp_path: Path) -> None:
     module = saved(tmp_path / "pipe" / "vae", "kl")
     (tmp_path / "pipe" / "model_index.json").write_text("{}")

@@ -1,6 +1,7 @@
 """What every generator adapter must do, whoever provides it."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -120,25 +121,22 @@ def test_biggan_in_steps_is_biggan(case: Any, generator: LayeredGenerator) -> No
         assert other.spec.settings["truncation"] == other.spec.spread == 1.0
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_biggan_with_random_weights_is_refused(tmp_path: Path, seed: int) -> None:
+def test_biggan_with_random_weights_is_refused(case: Any, tmp_path: Path) -> None:
+    if not case.generator.startswith("biggan:"):
+        pytest.skip("the others have no spectral norms")
     from pytorch_pretrained_biggan import BigGAN, BigGANConfig
 
-    torch.manual_seed(seed)
-    config = BigGANConfig(
-        output_dim=32, z_dim=8, class_embed_dim=8, channel_width=4, num_classes=5, attention_layer_position=2,
-        layers=[(False, 16, 16), (True, 16, 8), (True, 8, 4), (False, 4, 2), (True, 2, 1)],
-    )  # fmt: skip
-    net = BigGAN(config)
+    torch.manual_seed(0)
+    source = Path(case.generator.removeprefix("biggan:")) / "config.json"
+    net = BigGAN(BigGANConfig.from_json_file(source))
     # The library leaves these uninitialised, so they hold whatever was in memory.
     for one, value in ((net.generator.bn.weight, 1.0), (net.generator.bn.bias, 0.0)):
         torch.nn.init.constant_(one.data, value)
-    (tmp_path / "config.json").write_text(json.dumps(config.to_dict()))
+    shutil.copy(source, tmp_path)
     torch.save(net.state_dict(), tmp_path / "pytorch_model.bin")
     said = r"step \d \(block .*\) returned values of up to \de\+\d\d; its weights seem to be random or damaged; load"
-    with pytest.raises(StrobeError, match=said) as caught:
+    with pytest.raises(StrobeError, match=said):
         load_generator(f"biggan:{tmp_path}", CPU)
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,11 @@ import re
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import numpy as np
 from PIL import Image
+from serving import HttpService, Request, send
 
 
 @dataclass(frozen=True)
@@ -56,30 +56,24 @@ def completion(text: str | None, **more: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-Answer = Callable[[Asked], "str | dict[str, Any] | tuple[int, dict[str, Any]]"]
+Answer = Callable[[Asked], "str | dict[str, Any] | tuple[int, dict[str, Any] | bytes]"]
 
 
-class ChatEndpoint:
+class ChatEndpoint(HttpService):
     """A running service: its `url` ends with /v1, and `asked` has every request with an image."""
 
     def __init__(self, answer: Answer, *, key: str | None = None) -> None:
-        self.answer, self.key = answer, key
+        super().__init__(self._reply)
+        self.answer, self.key, self.url = answer, key, f"{self.root}/v1"
         self.asked: list[Asked] = []
         self.lock = threading.Lock()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self._server.daemon_threads = True
-        self.root = f"http://127.0.0.1:{self._server.server_address[1]}"
-        self.url = f"{self.root}/v1"
-        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
 
-    def __enter__(self) -> "ChatEndpoint":
-        return self
+    def _reply(self, request: Request, body: bytes) -> None:
+        status, reply = self._of(request.path, request.headers.get("Authorization"), body)
+        content = reply if isinstance(reply, bytes) else json.dumps(reply).encode()
+        send(request, status, content, {"Content-Type": "application/json"})
 
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-    def reply(self, path: str, header: str | None, body: bytes) -> tuple[int, dict[str, Any]]:
+    def _of(self, path: str, header: str | None, body: bytes) -> tuple[int, dict[str, Any] | bytes]:
         if path != "/v1/chat/completions":
             return 404, {"detail": "Not Found"}
         if self.key is not None and header != f"Bearer {self.key}":
@@ -95,23 +89,3 @@ class ChatEndpoint:
         if isinstance(answer, tuple):
             return answer
         return 200, completion(answer) if isinstance(answer, str) else answer
-
-
-def _handler(endpoint: ChatEndpoint) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            status, reply = endpoint.reply(self.path, self.headers.get("Authorization"), body)
-            data = json.dumps(reply).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, *_: Any) -> None:
-            """Print nothing."""
-
-    return Handler

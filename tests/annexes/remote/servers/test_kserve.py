@@ -1,23 +1,24 @@
-"""`kserve:` against a server in this process that runs real ONNX files: answers, batches, keys and every fault."""
+"""kserve: against a server in this process that runs real ONNX files: answers, batches, keys, faults and whole runs."""
 
 import json
-import shutil
-import socket
-from concurrent.futures import ThreadPoolExecutor
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from v2_server import V2Server, self_signed
+from v2_server import V2Server
 
 from strobe.annexes.remote.http import HttpReply
 from strobe.annexes.remote.kserve_wire import _reply_of
+from strobe.cli.main import main
 from strobe.core.errors import StrobeError
 from strobe.core.ports import RemoteModel
 from strobe.core.remote import RequestFailed, Usage
 from strobe.models.options import LoadOptions
 from strobe.models.registry import load_model
+from strobe.store import dataset_folder
+from strobe.store.run_folder import Run
 
 REST = ["binary", "binary, not announced", "json"]
 
@@ -78,14 +79,6 @@ def test_boxes_equal_the_same_file_in_process(served: Path, way: str) -> None:
         answers = there.ask(prepared[:2], sources=["a", "b"]).answers
         np.testing.assert_array_equal(answers[1].found.score, want[1].score)
         assert max(running.batches) == 4
-
-
-def test_a_detector_without_settings_is_found_by_its_outputs(served: Path) -> None:
-    with (
-        server(served) as running,
-        pytest.raises(StrobeError, match=r"cannot infer the layout.*--model-settings"),
-    ):
-        load(running.url, served, "tiny", settings=None)
 
 
 def test_batches_are_as_the_service_allows(served: Path) -> None:
@@ -321,35 +314,69 @@ def test_a_place_that_is_no_such_service_is_one_line(served: Path, tmp_path: Pat
         load(running.url, served)
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="makes a certificate with openssl")
-def test_a_certificate_that_fails_is_one_line(served: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with server(served, certificate=self_signed(tmp_path)) as running:
-        with pytest.raises(StrobeError, match="certificate cannot be verified; set SSL_CERT_FILE") as caught:
-            load(running.url, served)
-        assert "\n" not in str(caught.value)
-        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "own.crt"))
-        model = load(running.url, served)
-        assert model.forward([model.prepare(images(1)[0])]).shape == (1, 12)
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Twelve short videos of the synthetic world."""
+    folder = tmp_path_factory.mktemp("run") / "data"
+    assert _strobe("synthesize", folder, "--videos", 12, "--k", 2, "--size", 64) == 0
+    return folder
 
 
-def test_many_threads_ask_at_once(served: Path) -> None:
-    here: Any = load_model(f"onnx:{served / 'world.onnx'}", LoadOptions(device="cpu"))
-    want = here.forward([here.prepare(one) for one in images(40)])
-    with server(served) as running:
-        model = load(running.url, served, limits={"concurrency": 8})
-        prepared = [model.prepare(one) for one in images(40)]
-        with ThreadPoolExecutor(8) as pool:
-            replies = list(pool.map(lambda one: model.ask([one], sources=["a"]), prepared))
-    got = np.stack([reply.answers[0].scores for reply in replies])
-    np.testing.assert_allclose(got, want, atol=1e-5)
+def _strobe(*words: object) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main([str(word) for word in words])
+    return int(ended.value.code or 0)
 
 
-def test_nothing_listens(served: Path) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
-    for scheme in ("http", "grpc"):
-        if scheme == "grpc":
-            pytest.importorskip("tritonclient.grpc", reason="the extra kserve-grpc")
-        with pytest.raises(StrobeError, match="nothing answers at this address; is the service running"):
-            load(f"{scheme}://127.0.0.1:{port}", served)
+def _answers(data: Path, run: Path) -> Any:
+    (model,) = Run(run).models(dataset_folder.read(data))
+    return model.load()
+
+
+@pytest.mark.parametrize("binary", [True, False], ids=["binary", "json"])
+def test_a_run_equals_the_run_of_the_file(
+    served: Path, data: Path, tmp_path: Path, binary: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with V2Server({"world": served / "world.onnx"}, binary=binary, announces=False) as server:
+        server.faults = {"503"}  # the first request of the load
+        model = f"kserve:world@{server.url}"
+        words = ("predict", data, "-m", model, "--model-settings", served / "world.json", "-o", tmp_path / "far")
+        assert _strobe(*words, "--limits", "concurrency=4") == 0
+        estimated, sent = (
+            float(re.search(pattern, text)[1])  # type: ignore[index]
+            for pattern, text in zip(
+                (r"about ([\d.]+) MB", r"([\d.]+) MB sent"), reversed(capsys.readouterr()), strict=True
+            )
+        )
+        assert estimated == pytest.approx(sent, rel=0.1)
+        n_before = server.infers()
+        assert sum(server.batches) - server.batches[0] >= 60, "every frame was sent"
+        assert _strobe(*words) == 0
+        assert server.infers() - n_before <= 2, "the second time, only a blank image is sent"
+    assert _strobe("predict", data, "-m", f"onnx:{served / 'world.onnx'}", "-o", tmp_path / "near") == 0
+    far, near = _answers(data, tmp_path / "far"), _answers(data, tmp_path / "near")
+    assert far.scored.all()
+    assert len(far.scored) == 60
+    np.testing.assert_array_equal(far.label, near.label)
+    np.testing.assert_array_equal(np.asarray(far.scores[:]), np.asarray(near.scores[:]))
+    facts = json.loads((tmp_path / "far/run.json").read_text())["models"][model]
+    assert f"{'binary' if binary else 'JSON'} tensors" in json.dumps(facts["preprocessing"])
+
+
+def test_a_service_that_changes_its_shape_ends_the_model_in_one_line(
+    served: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with V2Server({"world": served / "world.onnx"}) as server:
+        server.faults = {"width"}
+        words = ("predict", data, "-m", f"kserve:world@{server.url}", "--model-settings", served / "world.json")
+        assert _strobe(*words, "-o", tmp_path / "bad") == 2
+        said = "".join(capsys.readouterr())
+        assert ", 11], but it announced [?, 12]" in said
+        assert "Traceback" not in said
+        assert not (tmp_path / "bad").exists()
+        server.faults = set()
+        server.later = {"nan"}  # after the load
+        assert _strobe(*words, "-o", tmp_path / "bad") == 2
+        said = "".join(capsys.readouterr())
+        assert "its output scores contains NaN" in said
+        assert server.infers() <= 12, "the model ends at once"

@@ -151,7 +151,7 @@ def test_binary_requests_have_the_bytes_of_nvidias_client(running: Running, fram
 def _nvidia(folder: Path, pixels: Any, *, http: int, grpc: int, how: str) -> Any:
     """The outputs that NVIDIA's clients get for these tensors."""
     np.savez(folder / "in.npz", pixels=pixels)
-    script = ROOT / "tests" / "servers" / "ask_with_triton.py"
+    script = Path(__file__).with_name("ask_with_triton.py")
     given = ["world", "scores", http, grpc, how, folder / "in.npz", folder / "out.npz"]
     command = [str(one) for one in (HOME / "bin" / "python", script, *given)]
     subprocess.run(command, check=True, timeout=300)

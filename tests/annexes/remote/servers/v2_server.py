@@ -5,16 +5,14 @@ after the first answer.
 """
 
 import json
-import ssl
 import subprocess
-import threading
 from collections.abc import Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnxruntime
+from serving import HttpService, Request, send
 
 DATATYPES = {
     "tensor(float)": "FP32", "tensor(float16)": "FP16", "tensor(uint8)": "UINT8", "tensor(int64)": "INT64",
@@ -51,7 +49,7 @@ class OnnxModels:
         return dict(zip(names, self.sessions[name].run(names, inputs), strict=True))
 
 
-class V2Server:
+class V2Server(HttpService):
     """The server, in threads of this process.
 
     `seen` has the path and headers of every request, `bodies` the JSON and the bytes of every inference.
@@ -65,7 +63,6 @@ class V2Server:
         announces: bool = True,
         max_batch: int | None = None,
         token: str | None = None,
-        certificate: Path | None = None,
         **metadata: Any,
     ) -> None:
         self.models, self.binary, self.announces, self.max_batch = OnnxModels(files), binary, announces, max_batch
@@ -73,95 +70,60 @@ class V2Server:
         self.seen: list[tuple[str, dict[str, str]]] = []
         self.batches: list[int] = []
         self.bodies: list[tuple[bytes, bytes]] = []
-        self._http = _Http(("127.0.0.1", 0), type("Handler", (_Handler,), {"outer": self}))
-        scheme = "http"
-        if certificate is not None:
-            context, scheme = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), "https"
-            context.load_cert_chain(certificate)
-            self._http.socket = context.wrap_socket(self._http.socket, server_side=True)
-        self.url = f"{scheme}://127.0.0.1:{self._http.server_address[1]}"
-        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.01,), daemon=True)
-        self._thread.start()
-
-    def __enter__(self) -> "V2Server":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self._http.shutdown()
-        self._http.server_close()
-        self._thread.join()
+        super().__init__(self._answer)
+        self.url = self.root
 
     def infers(self) -> int:
         """The number of inference requests."""
         return sum(path.endswith("/infer") for path, _ in self.seen)
 
+    def _answer(self, request: Request, body: bytes) -> None:
+        status, content, *headers = self._of(request, body)
+        content = content if isinstance(content, bytes) else json.dumps(content).encode()
+        send(request, status, content, *headers)
 
-class _Http(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 128
-
-
-class _Handler(BaseHTTPRequestHandler):
-    outer: V2Server
-    protocol_version = "HTTP/1.1"
-
-    def log_message(self, *_: Any) -> None:
-        pass
-
-    def do_GET(self) -> None:
-        self._answer(b"")
-
-    def do_POST(self) -> None:
-        self._answer(self.rfile.read(int(self.headers["Content-Length"])))
-
-    def _answer(self, body: bytes) -> None:
-        server, parts = self.outer, self.path.strip("/").split("/")
-        server.seen.append((self.path, dict(self.headers)))
-        if "redirect" in server.faults:
-            return self._send(307, b"", {"Location": "http://elsewhere.invalid/v2"})
-        if server.token is not None and self.headers.get("Authorization") != f"Bearer {server.token}":
-            return self._error(401, "no or wrong token")
-        if "another service" in server.faults:
-            return self._send(200, b"<html>welcome</html>")
+    def _of(self, request: Request, body: bytes) -> tuple[Any, ...]:
+        parts = request.path.strip("/").split("/")
+        self.seen.append((request.path, dict(request.headers)))
+        if "redirect" in self.faults:
+            return 307, b"", {"Location": "http://elsewhere.invalid/v2"}
+        if self.token is not None and request.headers.get("Authorization") != f"Bearer {self.token}":
+            return 401, {"error": "no or wrong token"}
+        if "another service" in self.faults:
+            return 200, b"<html>welcome</html>"
         if parts == ["v2"]:
-            extensions = ["binary_tensor_data"] if server.announces and server.binary else []
-            extensions += ["model_configuration"] if server.max_batch is not None else []
-            return self._json({"name": "strobe-tests", "version": "1", "extensions": extensions})
+            extensions = ["binary_tensor_data"] if self.announces and self.binary else []
+            extensions += ["model_configuration"] if self.max_batch is not None else []
+            return 200, {"name": "strobe-tests", "version": "1", "extensions": extensions}
         if parts[:2] != ["v2", "models"]:
-            return self._error(404, "Not Found")
+            return 404, {"error": "Not Found"}
         name, rest = parts[2], parts[3:]
         if rest[:1] == ["versions"]:
             if rest[1] != "1":
-                return self._error(404, f"unknown version {rest[1]}")
+                return 404, {"error": f"unknown version {rest[1]}"}
             rest = rest[2:]
-        if name not in server.models.sessions:
-            return self._error(404, f"Request for unknown model: '{name}' is not found")
+        if name not in self.models.sessions:
+            return 404, {"error": f"Request for unknown model: '{name}' is not found"}
         if not rest:
-            return self._json(server.models.metadata(name) | server.metadata)
+            return 200, self.models.metadata(name) | self.metadata
         if rest == ["ready"]:
-            if "not ready" in server.faults:
-                return self._error(400, "Model is not ready")
-            return self._send(200, b"")
+            return (400, {"error": "Model is not ready"}) if "not ready" in self.faults else (200, b"")
         if rest == ["config"]:
-            return self._json({"name": name, "max_batch_size": server.max_batch})
-        if "503" in server.faults:
-            server.faults.discard("503")
-            return self._send(503, b"{}", {"Retry-After": "0"})
-        return self._infer(name, body)
+            return 200, {"name": name, "max_batch_size": self.max_batch}
+        if "503" in self.faults:
+            self.faults.discard("503")
+            return 503, b"{}", {"Retry-After": "0"}
+        return self._infer(name, body, request.headers.get("Inference-Header-Content-Length"))
 
-    def _infer(self, name: str, body: bytes) -> None:
-        server, length = self.outer, self.headers.get("Inference-Header-Content-Length")
-        if length is not None and not server.binary:
-            return self._error(400, "failed to parse the request JSON buffer")
+    def _infer(self, name: str, body: bytes, length: str | None) -> tuple[Any, ...]:
         head = len(body) if length is None else int(length)
-        server.bodies.append((body[:head], body[head:]))
         try:
+            if length is not None and not self.binary:
+                raise ValueError("binary tensors")
+            self.bodies.append((body[:head], body[head:]))
             said = json.loads(body[:head])
         except ValueError:
-            return self._error(400, "failed to parse the request JSON buffer")
+            return 400, {"error": "failed to parse the request JSON buffer"}
         inputs = {}
         for one in said["inputs"]:
             size = one.get("parameters", {}).get("binary_data_size")
@@ -170,45 +132,31 @@ class _Handler(BaseHTTPRequestHandler):
             else:
                 values, head = np.frombuffer(body[head : head + size], dtype=NUMPY[one["datatype"]]), head + size
             inputs[one["name"]] = values.reshape(one["shape"])
-            server.batches.append(one["shape"][0])
-        if "bad json" in server.faults:
-            return self._send(200, b"{oops")
-        arrays = server.models.run(name, inputs, [one["name"] for one in said["outputs"]])
+            self.batches.append(one["shape"][0])
+        if "bad json" in self.faults:
+            return 200, b"{oops"
+        arrays = self.models.run(name, inputs, [one["name"] for one in said["outputs"]])
         as_bytes = [bool(one.get("parameters", {}).get("binary_data")) for one in said["outputs"]]
-        self._reply(_spoiled(arrays, server.faults), as_bytes)
-        server.faults |= server.later
-        return None
+        reply = self._outputs(_spoiled(arrays, self.faults), as_bytes)
+        self.faults |= self.later
+        return reply
 
-    def _reply(self, arrays: dict[str, Any], as_bytes: list[bool]) -> None:
-        outputs, tail, server = [], b"", self.outer
+    def _outputs(self, arrays: dict[str, Any], as_bytes: list[bool]) -> tuple[Any, ...]:
+        outputs, tail = [], b""
         for (name, array), raw in zip(arrays.items(), [*as_bytes, False], strict=False):
             kind = next(key for key, numpy in NUMPY.items() if np.dtype(numpy) == array.dtype)
             entry: dict[str, Any] = {"name": name, "datatype": kind, "shape": list(array.shape)}
-            if "more values" in server.faults:
+            if "more values" in self.faults:
                 entry["shape"] = [*array.shape, 2]
-            if raw and server.binary:
+            if raw and self.binary:
                 entry["parameters"] = {"binary_data_size": array.nbytes}
                 tail += array.tobytes()
             else:
                 entry["data"] = array.ravel().tolist()
             outputs.append(entry)
-        version = str(len(server.batches)) if "versions" in server.faults else "1"
+        version = str(len(self.batches)) if "versions" in self.faults else "1"
         head = json.dumps({"model_name": "m", "model_version": version, "outputs": outputs}).encode()
-        self._send(200, head + tail, {"Inference-Header-Content-Length": str(len(head))} if tail else {})
-
-    def _json(self, value: Any) -> None:
-        self._send(200, json.dumps(value).encode())
-
-    def _error(self, status: int, text: str) -> None:
-        self._send(status, json.dumps({"error": text}).encode())
-
-    def _send(self, status: int, body: bytes, headers: Mapping[str, str] | None = None) -> None:
-        self.send_response(status)
-        for name, value in (headers or {}).items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        return 200, head + tail, {"Inference-Header-Content-Length": str(len(head))} if tail else {}
 
 
 def _spoiled(arrays: dict[str, Any], faults: set[str]) -> dict[str, Any]:

@@ -6,9 +6,9 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import warnings
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,14 +16,15 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from strobe.core.builder import DatasetBuilder
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.labels import LabelSpace, space
-from strobe.core.tables import Frames, Labels, Sets, Videos, texts
 from strobe.store import dataset_folder as folders
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[4] / "benchmarks"))
 
+from made_server import ServerInThread
 from made_visitor import Visitor, finish
 
 from own_postgres import postgres_programs, started_postgres
@@ -46,74 +47,37 @@ def picture(video: int, index: int, *, size=(320, 200)) -> Image.Image:
 
 def make_dataset(root: Path, *, n_sets: int = 3, k: int = 2, images: bool = True) -> Dataset:
     """A dataset folder of `n_sets` videos, each with one set of 2k candidates."""
-    width = 2 * k + 1
-    n = n_sets * width
-    zeros = np.zeros(n, dtype=np.int64)
-    names = [f"clip{v}/frame{i}" for v in range(n_sets) for i in range(width)]
-    media = [f"media/{name.replace('/', '_')}.jpg" for name in names]
-    if images:
-        (root / "media").mkdir(parents=True)
-        for place, path in enumerate(media):
-            picture(place // width, place % width).save(root / path, quality=88)
-    dataset = Dataset(
-        info=DatasetInfo(name="small", label_space=SPACE, k=k, label_source="anchor"),
-        videos=Videos(
-            video_id=texts([f"vid{v}" for v in range(n_sets)]),
-            name=texts([f"clip{v}" for v in range(n_sets)]),
-            fps_num=np.full(n_sets, 30),
-            fps_den=np.full(n_sets, 1),
-            n_frames=np.full(n_sets, width),
-            path=texts([""] * n_sets),
-            codec=texts([""] * n_sets),
-        ),
-        frames=Frames(
-            video=np.repeat(np.arange(n_sets), width),
-            index=np.tile(np.arange(width), n_sets),
-            key=texts(names),
-            pts=zeros,
-            time_num=zeros,
-            time_den=zeros,
-            pict_type=texts([""] * n),
-            width=np.full(n, 320),
-            height=np.full(n, 200),
-            sha256=texts([""] * n),
-            media=texts(media),
-        ),
-        sets=Sets(
-            set_id=texts([f"set{v}" for v in range(n_sets)]),
-            set=np.repeat(np.arange(n_sets), width),
-            frame=np.arange(n),
-            distance=np.tile(np.arange(-k, k + 1), n_sets).astype(float),
-            is_anchor=np.tile(np.arange(-k, k + 1) == 0, n_sets),
-        ),
-        labels=Labels(frame=np.arange(n), label=np.repeat(np.arange(n_sets) % len(SPACE), width)),
-    )
-    folders.write(dataset, root)
+    made = DatasetBuilder()
+    (root / "media").mkdir(parents=True)
+    for number in range(n_sets):
+        video, rows = (
+            made.video(video_id=f"vid{number}", name=f"clip{number}", fps=Fraction(30), n_frames=2 * k + 1),
+            [],
+        )
+        for index in range(2 * k + 1):
+            key, media = f"clip{number}/frame{index}", f"media/clip{number}_frame{index}.jpg"
+            if images:
+                picture(number, index).save(root / media, quality=88)
+            rows.append(
+                made.frame(
+                    video=video, index=index, key=key, media=media, size_wh=(320, 200), labels=[number % len(SPACE)]
+                )
+            )  # fmt: skip
+        members = [(row, float(place - k)) for place, row in enumerate(rows) if place != k]
+        made.set(set_id=f"set{number}", anchor=rows[k], members=members)
+    folders.write(made.build(DatasetInfo(name="small", label_space=SPACE, k=k, label_source="anchor")), root)
     return folders.read(root)
 
 
 def anchors_alone(root: Path, keys: list[str], labels: list[int]) -> Dataset:
     """A youtube-bb dataset of anchors without candidates, one video each, without images."""
-    n = len(keys)
-    zeros = np.zeros(n, dtype=np.int64)
-    blank = texts([""] * n)
-    names = texts([key.split("/")[0] for key in keys])
-    dataset = Dataset(
-        info=DatasetInfo(name="anchors", label_space=space("youtube-bb"), k=10, label_source="anchor"),
-        videos=Videos(
-            video_id=names, name=names, fps_num=zeros, fps_den=zeros, n_frames=zeros - 1, path=blank, codec=blank
-        ),
-        frames=Frames(
-            video=np.arange(n), index=zeros, key=texts(keys), pts=zeros, time_num=zeros, time_den=zeros,
-            pict_type=blank, width=zeros, height=zeros, sha256=blank, media=blank,
-        ),
-        sets=Sets(
-            set_id=texts(keys), set=np.arange(n), frame=np.arange(n), distance=zeros.astype(float),
-            is_anchor=zeros == 0,
-        ),
-        labels=Labels(frame=np.arange(n), label=np.array(labels)),
-    )  # fmt: skip
-    folders.write(dataset, root)
+    made = DatasetBuilder()
+    for key, label in zip(keys, labels, strict=True):
+        name = key.split("/")[0]
+        anchor = made.frame(video=made.video(video_id=name, name=name), index=0, key=key, labels=[label])
+        made.set(set_id=key, anchor=anchor, members=[])
+    info = DatasetInfo(name="anchors", label_space=space("youtube-bb"), k=10, label_source="anchor")
+    folders.write(made.build(info), root)
     return folders.read(root)
 
 
@@ -124,10 +88,18 @@ def state_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "state"
 
 
-@pytest.fixture
-def small(tmp_path: Path) -> Dataset:
+@pytest.fixture(scope="session")
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three sets of four pairs, on disk with real images."""
-    return make_dataset(tmp_path / "small")
+    root = tmp_path_factory.mktemp("made") / "small"
+    make_dataset(root)
+    return root
+
+
+@pytest.fixture
+def small(made_once: Path, tmp_path: Path) -> Dataset:
+    """A copy of that folder, for one test."""
+    return folders.read(shutil.copytree(made_once, tmp_path / "small"))
 
 
 @pytest.fixture(scope="session")
@@ -234,69 +206,37 @@ def decision():
     return body
 
 
-class Running:
-    """A review server in a thread of this process, and clients that talk to it as the page does."""
+class Running(ServerInThread):
+    """A review server."""
 
     def __init__(
-        self,
-        dataset: Dataset,
-        url: str,
-        *,
-        settings,
-        ask="pairs",
-        token=None,
-        invited_only=False,
-        port=0,
+        self, dataset: Dataset, url: str, *, settings, ask="pairs", token=None, invited_only=False, port=0,
         suggestions=None,
-    ) -> None:
-        import threading
-
-        import uvicorn
-
-        from strobe.annexes.web.guard import ServerAddress
+    ) -> None:  # fmt: skip
         from strobe.annexes.web.review.app import make_app
         from strobe.annexes.web.review.service import Access
         from strobe.annexes.web.review.store import Store
-        from strobe.annexes.web.serve import bind, config_of
         from strobe.store.media import MediaSource
 
         self.store = Store(url, ask=ask)
         if suggestions is not None:
             self.store.question.suggestions = suggestions
         self.store.prepare(dataset, settings)
-        self._listener = bind("127.0.0.1", port)
-        self.address = ServerAddress.of("127.0.0.1", self._listener.getsockname()[1])
-        self.url = self.address.url
-        self.access = Access(
-            address=self.address, secret=b"this server's own", token=token, admin_key="the-admin-key-0123456789",
-            invited_only=invited_only,
-        )  # fmt: skip
-        self.guard = make_app(dataset, self.store, MediaSource(dataset), self.access)
-        self._server = uvicorn.Server(config_of(self.guard))
-        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._listener]}, daemon=True)
-        self._thread.start()
-        deadline = time.monotonic() + 60
-        while not self._server.started and time.monotonic() < deadline:
-            time.sleep(0.01)
-        self._clients = []
+
+        def make(address):
+            self.access = Access(
+                address=address, secret=b"this server's own", token=token, admin_key="the-admin-key-0123456789",
+                invited_only=invited_only,
+            )  # fmt: skip
+            return make_app(dataset, self.store, MediaSource(dataset), self.access)
+
+        super().__init__(make, port=port)
 
     def client(self, name=None, **headers):
-        """A client with a cookie jar of its own, logged in where a name is given."""
-        import httpx
-
-        made = httpx.Client(base_url=self.url, headers={"origin": self.url, **headers}, timeout=20)
-        self._clients.append(made)
-        if name is not None:
-            answer = made.post("/api/login", json={"name": name})
-            assert answer.status_code == 200, answer.text
-        return made
+        return super().client(None if name is None else {"name": name}, **headers)
 
     def stop(self) -> None:
-        for client in self._clients:
-            client.close()
-        self._server.should_exit = True
-        self._thread.join(20)
-        self._listener.close()
+        super().stop()
         self.store.close()
 
 
@@ -309,18 +249,13 @@ def run_server(tmp_path: Path):
 
     running = []
 
-    def start(
-        dataset: Dataset, *, url=None, ask="pairs", token=None, invited_only=False, port=0, suggestions=None, **settings
-    ) -> Running:
-        settings.setdefault("controls", 0.0)
+    def start(dataset: Dataset, *, url=None, **given):
         place = url or f"sqlite:///{tmp_path / f'server{len(running)}.sqlite'}"
-        chosen = ReviewOptions(**settings)
-        made = Running(
-            dataset, place, settings=chosen, ask=ask, token=token, invited_only=invited_only, port=port,
-            suggestions=suggestions,
-        )  # fmt: skip
-        running.append(made)
-        return made
+        own = {
+            name: given.pop(name) for name in ("ask", "token", "invited_only", "port", "suggestions") if name in given
+        }
+        running.append(Running(dataset, place, settings=ReviewOptions(**{"controls": 0.0, **given}), **own))
+        return running[-1]
 
     yield start
     for one in running:

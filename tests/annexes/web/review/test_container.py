@@ -69,10 +69,7 @@ def test_its_command_serves_and_its_health_check_says_so(tmp_path: Path, small: 
     """The container's own words with this machine's folder, port and PostgreSQL in the place of its own."""
     data = str(small.root)
     told = services(
-        DATASET=data,
-        POSTGRES_PASSWORD="secret",
-        STROBE_REVIEW_TOKEN="come-in-please",
-        PUBLIC_URL="http://lab:1",
+        DATASET=data, POSTGRES_PASSWORD="secret", STROBE_REVIEW_TOKEN="come-in-please", PUBLIC_URL="http://lab:1"
     )["review"]
     assert told["environment"]["STROBE_REVIEW_DB"] == "postgresql://strobe:secret@db/strobe"
     words = [data if word == "/data" else word for word in told["command"]]

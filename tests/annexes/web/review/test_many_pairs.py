@@ -1,6 +1,5 @@
 """A review of many pairs: what is asked of the store costs what it touches, and what is counted is what is there."""
 
-import json
 import random
 from dataclasses import replace
 
@@ -298,28 +297,6 @@ def test_an_export_leaves_nothing_to_take_in(small, clock):
     review.export(small.root)
     assert not store.is_laid_out(settings, folders.content(small.root)), "a vote that is not here yet"
     store.close()
-
-
-def test_a_folder_is_read_without_what_people_said(small):
-    data = folders.append_verdicts(
-        small.root,
-        [
-            Verdict(
-                verdict_id="one", annotator="Ann", at="2026-01-01T00:00:00.000Z", stage="pair", set_id="set0",
-                frame_id="vid0:0", decision="similar",
-            )
-        ],
-    )  # fmt: skip
-    bare = folders.read(small.root, people=False)
-    assert bare.verdicts == ()
-    assert bare.frames_digest() == data.frames_digest()
-    assert folders.read(small.root).verdicts == data.verdicts
-    assert bare.digest() == replace(data, verdicts=()).digest()
-    # A folder that nobody vouches for is read the same.
-    info = json.loads((small.root / "dataset.json").read_text())
-    info.pop("checked")
-    (small.root / "dataset.json").write_text(json.dumps(info))
-    assert folders.read(small.root, people=False).verdicts == ()
 
 
 def test_names_lie_where_the_tables_say(small):

@@ -1,7 +1,9 @@
 """Every count of the viewer is a count of results.json and of the tables, for any filters."""
 
 import csv
+import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,14 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_world import answers, make_dataset, make_run
 
+import strobe
 from strobe.annexes.web.view.filters import Selection, SetFilter
 from strobe.annexes.web.view.index import DatasetIndex
 from strobe.annexes.web.view.library import Library, _outcomes_of, scored_part
 from strobe.annexes.web.view.outcomes import STATUS, computed_outcomes, stored_outcomes
+from strobe.annexes.web.view.runs import columns, results_figures
 from strobe.cli.main import main
-from strobe.core.errors import InvalidValue, UnknownName
+from strobe.core.errors import InvalidValue
+from strobe.core.ports import Silent
+from strobe.core.tables import Labels
 from strobe.store.dataset_folder import read
 from strobe.store.run_folder import Run
+from strobe.workflows.score import ScoreRunOptions, score_dataset
 
 GOLDEN = Path(__file__).parents[3] / "golden"
 RUNS = {
@@ -188,21 +195,25 @@ def test_a_choice_that_does_not_exist_is_refused(made: DatasetIndex, item: tuple
         Selection(made, SetFilter.of([item]))
 
 
-def test_an_unknown_model_is_refused(made: DatasetIndex) -> None:
-    with pytest.raises(UnknownName):
-        Selection(made, SetFilter.of([("m", "other:breaks")]))
+def test_unlabelled_sets_count_as_flicker_does(tmp_path: Path) -> None:
+    dataset = make_dataset(tmp_path / "labelled", images=False)
+    none = np.zeros(0, dtype=np.int64)
+    strobe.save_dataset(replace(dataset, labels=Labels(frame=none, label=none)), tmp_path / "data")
+    bare = strobe.load_dataset(tmp_path / "data")
+    make_run(tmp_path / "run", tmp_path / "data", answers(dataset))
+    index = DatasetIndex("x", tmp_path / "data", bare)
+    models, problems = _outcomes_of(tmp_path / "run", index)
+    assert problems == ()
+    flicker = Run(tmp_path / "run").results().flicker
+    assert flicker is not None
+    for name, one in models.items():
+        assert one.counts()["breaks"] == flicker.models[name].flicker.count
+        assert one.counts()["wrong"] == 0
 
 
 def test_too_many_choices_are_refused() -> None:
     with pytest.raises(InvalidValue, match="at most"):
         SetFilter.of([("c", str(number)) for number in range(501)])
-
-
-def test_a_model_name_twice_gets_its_run(made: DatasetIndex, tmp_path: Path) -> None:
-    make_run(tmp_path / "second", made.path, answers(made.dataset, 1))
-    library = Library([made.path.parent / "run", tmp_path], secret=b"x" * 32)
-    index = library.index(next(iter(library.datasets)))
-    assert sorted(index.models) == ["net:1", "net:2", "run/net:0", "second/net:0"]
 
 
 def test_votes_decide_what_is_kept(tmp_path: Path) -> None:
@@ -217,22 +228,14 @@ def test_votes_decide_what_is_kept(tmp_path: Path) -> None:
     assert dict(facets["r"]).get("not voted on", 0) == counts["sets_without_votes"]
 
 
-def test_unlabelled_sets_count_as_flicker_does(tmp_path: Path) -> None:
-    from dataclasses import replace
-
-    import strobe
-    from strobe.core.tables import Labels
-
-    dataset = make_dataset(tmp_path / "labelled", images=False)
-    none = np.zeros(0, dtype=np.int64)
-    strobe.save_dataset(replace(dataset, labels=Labels(frame=none, label=none)), tmp_path / "data")
-    bare = strobe.load_dataset(tmp_path / "data")
-    make_run(tmp_path / "run", tmp_path / "data", answers(dataset))
-    index = DatasetIndex("x", tmp_path / "data", bare)
-    models, problems = _outcomes_of(tmp_path / "run", index)
-    assert problems == ()
-    flicker = Run(tmp_path / "run").results().flicker
-    assert flicker is not None
-    for name, one in models.items():
-        assert one.counts()["breaks"] == flicker.models[name].flicker.count
-        assert one.counts()["wrong"] == 0
+def test_a_detector_without_labels_has_its_measures(tmp_path: Path) -> None:
+    dataset = strobe.example_dataset(n_videos=2, k=2)
+    none = Labels(frame=np.zeros(0, dtype=np.int32), label=np.zeros(0, dtype=np.int32))
+    strobe.save_dataset(replace(dataset, labels=none), tmp_path / "data")
+    box = {"category_id": 0, "bbox": [8, 8, 10, 10], "score": 0.9}
+    rows = [box | {"image_id": key} for key in dataset.frames.key.tolist()]
+    (tmp_path / "net.json").write_text(json.dumps(rows))
+    score_dataset(tmp_path / "data", [f"net=preds:{tmp_path}/net.json"], tmp_path / "run", ScoreRunOptions(), Silent())
+    figures = results_figures(tmp_path / "run")["net"]
+    assert figures["completeness"].value is not None
+    assert {"completeness", "outages"} <= set(figures) & set(columns())

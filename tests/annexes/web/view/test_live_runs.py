@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_world import SPACE, answers, make_dataset, make_run
+from made_world import SPACE, answers, make_dataset
 
-from strobe.annexes.web.view.finding import find_places, lock_state
+from strobe.annexes.web.view.finding import lock_state
 from strobe.annexes.web.view.library import Library
 from strobe.annexes.web.view.tags import TAGS, add_rows, notes_of, read_tags, tags_csv, tags_of
 from strobe.core.errors import InvalidFile, InvalidValue
@@ -112,31 +112,6 @@ def test_a_lock_that_nobody_holds_was_left_by_a_kill(tmp_path):
         pass
 
 
-def test_a_stopped_run_and_one_that_is_not_scored(world, view_server):
-    (world / "run/results.json").unlink()
-    server = view_server(world)
-    ann = server.client("Ann")
-    assert state_of(ann)["state"] == "predicted"
-    found = ann.get("/api/sets", params={"data": server.data, "facets": 1}).json()
-    assert sum(found["facets"]["m"]["net:0"].values()) == 24, "outcomes are computed from the predictions"
-    (world / "run/.lock").write_text("left")
-    assert state_of(ann)["state"] == "killed"
-
-
-def test_old_results_are_not_shown_as_current(world, view_server):
-    server = view_server(world)
-    assert state_of(server.client("Ann"))["state"] == "scored"
-    path = next((world / "run/external").iterdir())
-    held = path.stat()
-    newer = time.time_ns() + 10**9
-    os.utime(path, ns=(newer, newer))
-    assert state_of(server.client("Ann"))["state"] == "scored", "the content decides, not the time"
-    other = next(one for one in (world / "run/external").iterdir() if one != path)
-    path.write_bytes(other.read_bytes())
-    os.utime(path, ns=(held.st_atime_ns, held.st_mtime_ns - 10**12))
-    assert state_of(server.client("Ann"))["state"] != "scored"
-
-
 def test_new_predictions_that_are_dated_back_are_counted(world, command):
     """With three models' files dated back, the viewer showed the sets of the earlier score."""
     run = world / "run"
@@ -204,15 +179,6 @@ def test_a_moved_dataset_is_found_by_its_frames(world, view_server):
     assert run["dataset_name"] == "toys"
 
 
-def test_folders_are_searched_but_links_are_not_followed(world, tmp_path):
-    (tmp_path / "deep/a/b").mkdir(parents=True)
-    shutil.move(world / "run", tmp_path / "deep/a/b/run")
-    (tmp_path / "deep/link").symlink_to(world)
-    found = find_places([tmp_path / "deep"])
-    assert [path.name for path in found.runs.values()] == ["run"]
-    assert not found.datasets
-
-
 @pytest.mark.parametrize(
     "words", [["view", "nowhere"], ["view", "empty", "--list"], ["view", "empty", "--host", "0.0.0.0"]]
 )
@@ -222,15 +188,6 @@ def test_bad_places_are_one_line(command, tmp_path, monkeypatch, words):
     code, out, err = command(*words)
     assert (code, out) == (2, "")
     assert len(err.splitlines()) == 1
-
-
-def test_a_server_for_others_needs_names(command, world):
-    code, _, err = command("view", world, "--host", "0.0.0.0", "--public-url", "http://a:1")
-    assert code == 2
-    assert "--invite NAME" in err
-    code, _, err = command("view", world, "--invite", "<b>")
-    assert code == 2
-    assert "name: expected" in err
 
 
 # -- tags ----------------------------------------------------------------------------------------------------------
@@ -250,15 +207,6 @@ def test_tags_are_rows_that_are_never_changed(tmp_path):
     assert "'=second()" in tags_csv(rows), "a spreadsheet does not run it"
 
 
-def test_a_line_that_a_kill_cut_off_is_dropped(tmp_path):
-    add_rows(tmp_path, ["a"], who="Ann", act="tag", text="odd")
-    whole = (tmp_path / TAGS).read_bytes()
-    (tmp_path / TAGS).write_bytes(whole + whole[:20])
-    assert len(read_tags(tmp_path)) == 1
-    add_rows(tmp_path, ["b"], who="Ann", act="tag", text="odd")
-    assert [row.set_id for row in read_tags(tmp_path)] == ["a", "b"]
-
-
 @pytest.mark.parametrize(
     "line", ["{}", "[1]", '{"at":1}', "text", json.dumps({"at": "", "who": "", "set_id": "", "act": "x", "text": ""})]
 )
@@ -266,12 +214,6 @@ def test_damaged_tags_are_named(tmp_path, line):
     (tmp_path / TAGS).write_text(f"{line}\n")
     with pytest.raises(InvalidFile, match="line 1"):
         read_tags(tmp_path)
-
-
-def test_one_action_tags_only_so_many(tmp_path):
-    with pytest.raises(InvalidValue, match="at most 20,000"):
-        add_rows(tmp_path, ["a"] * 20_001, who="Ann", act="tag", text="odd")
-    assert not (tmp_path / TAGS).exists()
 
 
 def test_tags_filter_and_are_exported(world, view_server):
@@ -288,16 +230,6 @@ def test_tags_filter_and_are_exported(world, view_server):
     assert subset.splitlines()[1:] == ["clip1", "clip2"]
     table = ann.get("/api/export", params={"data": data, "form": "csv", "t": "odd"}).text
     assert len(table.splitlines()) == 7
-
-
-def test_a_subset_file_is_read_by_score(world, view_server, command):
-    server = view_server(world)
-    text = server.client("Ann").get("/api/export", params={"data": server.data, "form": "subset", "c": "dog"}).text
-    (world / "subset.txt").write_text(text)
-    code, _, err = command("score", world / "run", "--subset", world / "subset.txt", "-q", "--bootstrap", "0")
-    assert code == 0, err
-    found = server.client("Ann").get("/api/runs").json()["runs"][0]
-    assert found["state"] == "scored"
 
 
 def test_a_selection_becomes_a_dataset_of_its_own(world, view_server, command):
@@ -323,18 +255,6 @@ def test_a_selection_becomes_a_dataset_of_its_own(world, view_server, command):
     assert other.status_code == 422, "another selection never replaces it"
 
 
-def test_two_runs_of_one_model_are_compared(world, view_server):
-    make_run(world / "later", world / "data", answers(read(world / "data"), 1))
-    server = view_server(world)
-    runs = server.client("Ann").get("/api/runs").json()["runs"]
-    rows = [[one["id"], "net:0"] for one in runs]
-    found = server.client("Ann").post("/api/compare", json={"rows": rows}).json()
-    assert len(found["sentences"]) == 3
-    (change,) = found["changes"]
-    assert (change["held"], change["broken"]) == (0, 0)
-    assert sorted(found["rows"]) == ["later/net:0", "run/net:0"]
-
-
 def test_a_whole_tag_without_a_line_end_is_kept(tmp_path):
     """An editor that leaves out the last line end: the row was shown, and then deleted by the next tag."""
     add_rows(tmp_path, ["one"], who="Ann", act="tag", text="hard")
@@ -349,16 +269,6 @@ def test_a_whole_tag_without_a_line_end_is_kept(tmp_path):
     assert set(tags_of(read_tags(tmp_path))) == {"one", "two", "three"}
 
 
-def test_the_list_has_the_note_about_damaged_results(world, command):
-    path = world / "run/results.json"
-    path.write_text(path.read_text().replace("0.", "0.1", 1))
-    code, out, _ = command("view", world / "run", "--list")
-    assert code == 0
-    assert "results.json: damaged: its content does not match its digest in digests.json; run strobe score again" in out
-    note = json.loads(command("view", world / "run", "--json")[1])["runs"][0]["note"]
-    assert note in out
-
-
 def test_a_refused_dataset_stays_refused(world):
     """After two seconds the folders are looked at again, which dropped the reason: `no sets` without a word."""
     now = [0.0]
@@ -369,3 +279,28 @@ def test_a_refused_dataset_stays_refused(world):
     now[0] = 10.0
     library.look()
     assert library.dataset_of(run) == (data, "sets.parquet: damaged")
+
+
+def test_a_server_for_others_needs_names(command, world):
+    code, _, err = command("view", world, "--host", "0.0.0.0", "--public-url", "http://a:1")
+    assert code == 2
+    assert "--invite NAME" in err
+    code, _, err = command("view", world, "--invite", "<b>")
+    assert code == 2
+    assert "name: expected" in err
+
+
+def test_one_action_tags_only_so_many(tmp_path):
+    with pytest.raises(InvalidValue, match="at most 20,000"):
+        add_rows(tmp_path, ["a"] * 20_001, who="Ann", act="tag", text="odd")
+    assert not (tmp_path / TAGS).exists()
+
+
+def test_the_list_has_the_note_about_damaged_results(world, command):
+    path = world / "run/results.json"
+    path.write_text(path.read_text().replace("0.", "0.1", 1))
+    code, out, _ = command("view", world / "run", "--list")
+    assert code == 0
+    assert "results.json: damaged: its content does not match its digest in digests.json; run strobe score again" in out
+    note = json.loads(command("view", world / "run", "--json")[1])["runs"][0]["note"]
+    assert note in out

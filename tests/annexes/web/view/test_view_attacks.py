@@ -1,21 +1,13 @@
 """The attacks that the review server withstands, tried on every route of the viewer."""
 
 import base64
-import http.client
 import json
-from urllib.parse import urlsplit
 
 import pytest
 from made_world import answers, make_dataset, make_run
 
-from strobe.annexes.web.guard import RateLimit
 from strobe.annexes.web.view.access import COOKIE_S, ViewKeys
 
-TRAVERSALS = [
-    "../../etc/passwd", "..%2f..%2fetc%2fpasswd", "%2e%2e/%2e%2e/etc/passwd", "..%252f..%252fetc%252fpasswd",
-    "....//....//etc/passwd", "..%5c..%5cwindows%5cwin.ini", "%00", "/etc/passwd", "//etc/passwd", "..;/etc/passwd",
-    "%c0%ae%c0%ae/etc/passwd", "style.css%00.html", "../app.py", "..%2fapp.py", "dataset.json", "../run.json",
-]  # fmt: skip
 GETS = ["/api/runs", "/api/sets", "/api/set", "/api/videos", "/api/video", "/api/export"]
 POSTS = ["/api/login", "/api/logout", "/api/compare", "/api/tag", "/api/selection"]
 WRITES = ["/api/tag", "/api/selection"]
@@ -28,24 +20,6 @@ def routes_of(server):
         for route in server.guard._app.routes
         for method in route.methods - {"HEAD"}
     }  # fmt: skip
-
-
-def raw(server, method, path, headers=None, body=None):
-    """A request exactly as given: no client tidies the path."""
-    host = urlsplit(server.url).netloc
-    connection = http.client.HTTPConnection(host, timeout=10)
-    connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
-    for name, value in {"Host": host, **(headers or {})}.items():
-        connection.putheader(name, value)
-    connection.endheaders(body)
-    answer = connection.getresponse()
-    out = answer.status, dict(answer.getheaders()), answer.read()
-    connection.close()
-    return out
-
-
-def cookie_of(client):
-    return "; ".join(f"{name}={value}" for name, value in client.cookies.items())
 
 
 def bodies(server):
@@ -65,18 +39,6 @@ def test_no_route_is_left_out(world, view_server):
     pages = {("GET", "/"), ("GET", "/static/{name}"), ("GET", "/api/session")}
     media = {("GET", "/media/{data}/{name}"), ("GET", "/media/{data}/{name}/small")}
     assert routes_of(server) == pages | media | {("GET", one) for one in GETS} | {("POST", one) for one in POSTS}
-
-
-def test_path_traversal_on_every_route(world, view_server):
-    server = view_server(world)
-    cookie = cookie_of(server.client("Ann"))
-    data = server.data
-    for prefix in ("/", "/static/", "/media/", f"/media/{data}/", "/api/", "/api/sets/", "/api/export/"):
-        for path in TRAVERSALS:
-            status, _, body = raw(server, "GET", prefix + path, {"Cookie": cookie})
-            assert status in (400, 404, 405), (prefix + path, status)
-            assert b"root:" not in body
-            assert b"import " not in body
 
 
 @pytest.mark.parametrize("path", GETS)
@@ -122,39 +84,6 @@ def test_a_guest_only_reads(world, view_server, path):
     assert server.client("Ann").post(path, json=body).status_code == 200
 
 
-def test_wrong_host_is_refused(world, view_server):
-    server = view_server(world)
-    port = urlsplit(server.url).port
-    for path in ("/", *GETS):
-        for host in ("evil.example", f"127.0.0.1:{port}.evil.example", "", f"127.0.0.1:{port + 1}"):
-            assert raw(server, "GET", path, {"Host": host})[0] in (400, 421), (path, host)
-
-
-@pytest.mark.parametrize("path", POSTS)
-def test_cross_site_posts_are_refused(world, view_server, path):
-    server = view_server(world)
-    body = json.dumps(bodies(server)[path]).encode()
-    right = {
-        "Cookie": cookie_of(server.client("Ann")), "Content-Type": "application/json",
-        "Content-Length": str(len(body)), "Origin": server.url,
-    }  # fmt: skip
-    for change in (
-        {"Origin": "https://evil.example"},
-        {"Origin": "null"},
-        {"Origin": server.url.replace("http:", "https:")},
-        {"Sec-Fetch-Site": "cross-site"},
-        {"Content-Type": "text/plain"},
-        {"Content-Type": "application/x-www-form-urlencoded"},
-    ):
-        assert raw(server, "POST", path, {**right, **change}, body)[0] in (403, 415), change
-    without = {name: value for name, value in right.items() if name != "Origin"}
-    assert raw(server, "POST", path, without, body)[0] == 403
-    for method in ("PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"):
-        assert raw(server, method, path, right)[0] == 405
-    assert server.client("Ann").get(path).status_code in (404, 405), "nothing changes by GET"
-    assert not (world / "data/tags.jsonl").exists()
-
-
 @pytest.mark.parametrize("path", POSTS)
 def test_odd_bodies_are_refused(world, view_server, path):
     server = view_server(world)
@@ -193,32 +122,6 @@ def test_odd_queries_are_refused(world, view_server):
     assert ann.get("/api/set", params={"data": data, "row": 10**6}).status_code == 404
     assert ann.get("/api/video", params={"data": data, "row": 10**6}).status_code == 404
     assert ann.get("/api/export", params={"data": data, "form": "../tags"}).status_code == 422
-
-
-def test_security_headers_on_every_answer(world, view_server):
-    server = view_server(world)
-    ann, data = server.client("Ann"), server.data
-    query = {"data": data, "row": 0, "form": "csv"}
-    found = [ann.get(path, params=query) for path in ("/", "/static/main.js", "/nothing", "/api/session", *GETS)]
-    found += [ann.post(path, json=body) for path, body in bodies(server).items()]
-    for answer in found:
-        policy = answer.headers["content-security-policy"]
-        assert "unsafe" not in policy
-        assert "default-src 'none'" in policy
-        assert answer.headers["x-frame-options"] == "DENY"
-        assert answer.headers["x-content-type-options"] == "nosniff"
-        assert answer.headers["referrer-policy"] == "no-referrer"
-    cookie = server.client().post("/api/login", json=bodies(server)["/api/login"]).headers["set-cookie"]
-    assert "HttpOnly" in cookie
-    assert "SameSite=strict" in cookie
-
-
-def test_rates_are_limited_per_session(world, view_server):
-    server = view_server(world)
-    ann, guest = server.client("Ann"), server.client("Guest")
-    server.guard._rates["other"] = RateLimit(per_s=0.001, burst=5)
-    assert [ann.get("/api/runs").status_code for _ in range(8)] == [200] * 5 + [429] * 3
-    assert guest.get("/api/runs").status_code == 200
 
 
 def test_guessing_keys_gets_slower(world, view_server):
@@ -279,3 +182,14 @@ def test_a_dataset_without_images_is_shown(tmp_path, view_server):
     found = server.client("Ann").get("/api/sets", params={"data": server.data, "facets": 1}).json()
     assert found["about"]["no_images"]
     assert {one["i"] for one in found["sets"]} == {""}
+
+
+def test_a_dataset_that_comes_back_is_written_to_again(world, view_server):
+    server = view_server(world)
+    ann, body = server.client("Ann"), bodies(server)["/api/tag"]
+    ann.get("/api/sets", params={"data": server.data})
+    (world / "data").rename(world / "away")
+    assert "nothing was written" in ann.post("/api/tag", json=body).json()["error"]
+    (world / "away").rename(world / "data")
+    assert ann.post("/api/tag", json=body).status_code == 200
+    assert len((world / "data/tags.jsonl").read_text().splitlines()) == 1

@@ -90,7 +90,7 @@ def rows_of(name: str, facts: Mapping[str, Any], answers: ClassAnswers, images: 
 
     match facts.get("view"):
         case "boxes":
-            return [row("detector", str(facts.get("detector", settings.get("of", ""))))]
+            return [row("detector", str(facts.get("detector", "")))]
         case "crop":
             is_truth = str(settings.get("view", "")).startswith("crop:truth,")
             return [row("oracle-crop" if is_truth else "detected-crop", spec, spec)]

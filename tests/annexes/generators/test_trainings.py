@@ -1,8 +1,9 @@
-"""`strobe train gan`: it learns, goes on after a kill to the same bits, shows its samples, and its weights load."""
+"""`strobe train gan` and `strobe train autoencoder`: they learn, resume to the same bits, and their weights load."""
 
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,12 +12,22 @@ from made_stop import Stop, StopAfter
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
+from strobe.annexes.generators.auto_net import AutoFacts, AutoNet
+from strobe.annexes.generators.autoencoder_trainer import AutoencoderTrainer
+from strobe.annexes.generators.autoencoder_training import train_autoencoder
 from strobe.annexes.generators.discriminator import Discriminator
 from strobe.annexes.generators.gan_trainer import GanTrainer
 from strobe.annexes.generators.gan_training import train_gan
 from strobe.annexes.generators.networks import NETWORKS, LayeredNet, NetFacts, standing_statistics
-from strobe.annexes.generators.weights import digest_of, read_network, write_network
-from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, UnknownName
+from strobe.annexes.generators.weights import (
+    digest_of,
+    read_autoencoder,
+    read_network,
+    shipped_file,
+    write_autoencoder,
+    write_network,
+)
+from strobe.core.errors import InvalidFile, InvalidValue, StrobeError
 from strobe.core.labels import LabelSpace
 from strobe.core.ports import Silent
 from strobe.train.pixels import Pixels
@@ -25,75 +36,111 @@ from strobe.train.sets import TrainingSets
 from strobe.workflows.options import TrainOptions
 from strobe.workflows.train_job import Material
 
-NET = "strobe-gan-mnist"
 OPTIONS = TrainOptions(image_size=8, evaluations=2, held_share=0.3, device="cpu")
 SMALL = NetFacts(kind="small", classes=2, side=8, channels=1, latent=4, embedding=4, widths=(8, 8))
+AUTO = AutoFacts(kind="small", side=8, latent=4, widths=(16, 8))
 PETS = LabelSpace.of_names("pets", ["cat", "dog"])
+KINDS: dict[str, tuple[Any, str, list[str], int]] = {
+    "gan": (train_gan, "strobe-gan-mnist", ["width=4"], 8), "autoencoder": (train_autoencoder, "strobe-ae", [], 16),
+}  # fmt: skip
+"""The training, its model, more changes of the recipe, and the size of its images."""
 
 
-def quick(*changes: str) -> Recipe:
-    return find("gan", changes=["steps=4", "batch=6", "width=4", *changes], model=NET)
+def quick(kind: str, *changes: str) -> Recipe:
+    _, model, more, _ = KINDS[kind]
+    return find(kind, changes=["steps=4", "batch=6", *more, *changes], model=model)
 
 
-def test_it_trains_resumes_to_the_same_bits_and_says_what_it_is(material: Material, tmp_path: Path) -> None:
-    whole = train_gan(quick(), material, NET, tmp_path / "whole", OPTIONS, Silent())
-    with pytest.raises(Stop):
-        train_gan(quick(), material, NET, tmp_path / "broken", replace(OPTIONS, checkpoint_s=0), StopAfter(2))
+def trained(kind: str, material: Material, out: Path, *, recipe: Recipe | None = None, **options: Any) -> Any:
+    train, model, _, size = KINDS[kind]
+    settings = replace(OPTIONS, image_size=size, **options)
+    return train(recipe or quick(kind), material, model, out, settings, Silent())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_resumes_to_the_same_bits_and_says_what_it_is(kind: str, material: Material, tmp_path: Path) -> None:
+    train, model, _, size = KINDS[kind]
+    whole = trained(kind, material, tmp_path / "whole")
+    broken = replace(OPTIONS, image_size=size, checkpoint_s=0, cache_gb=1e-6)
+    with pytest.raises(Stop):  # its frames are read during the training, those of the whole one are stored
+        train(quick(kind), material, model, tmp_path / "broken", broken, StopAfter(2))
     assert (tmp_path / "broken/checkpoint.pt").is_file()
-    gone_on = train_gan(quick(), material, NET, tmp_path / "broken", OPTIONS, Silent())
+    gone_on = trained(kind, material, tmp_path / "broken", cache_gb=1e-6)
     one, two = (load_file(str(tmp_path / name / "model.safetensors")) for name in ("whole", "broken"))
     assert one.keys() == two.keys()
     assert all(torch.equal(one[name], two[name]) for name in one)
     points = [[replace(point, seconds=0.0) for point in done.history] for done in (whole, gone_on)]
     assert points[0] == points[1]
-    header = (tmp_path / "whole/curves.csv").read_text().splitlines()[0]
-    assert header == "step,epoch,seconds,learning_rate,loss,samples_named,held_out_named", "no accuracy of a model"
-    told = json.loads((tmp_path / "whole/training.json").read_text())["history"][-1]
-    assert not [key for key in told if key.startswith("acc")]
-    assert whole.history[-1].figures == (told["samples_named"], told["held_out_named"])
-    assert train_gan(quick(), material, NET, tmp_path / "whole", OPTIONS, Silent()).was_there
-    sheet = np.asarray(Image.open(tmp_path / "whole/samples.png"))
-    assert sheet.shape[2] == 3
-    assert sheet.shape[0] > 12 * 8
+    about = json.loads((tmp_path / "whole/training.json").read_text())["history"][-1]
+    figures = {"gan": ("samples_named", "held_out_named"), "autoencoder": ("explained",)}[kind]
+    assert whole.history[-1].figures == tuple(about[name] for name in figures)
+    assert not [key for key in about if key.startswith("acc")], "no accuracy of a model"
+    assert trained(kind, material, tmp_path / "whole").was_there
+    sheet = {"gan": "samples.png", "autoencoder": "reconstructions.png"}[kind]
+    assert np.asarray(Image.open(tmp_path / "whole" / sheet)).shape[2] == 3
     card = (tmp_path / "whole/card.md").read_text(encoding="utf-8")
-    assert "12 classes: fish, bird" in card
     assert "2x2 (coarse), 4x4 (middle), 8x8 (fine), pixels (pixel)" in card
+    if kind == "autoencoder":
+        network, digest = read_autoencoder(tmp_path / "whole/model.safetensors")
+        assert (network.about.side, len(digest)) == (16, 64)
+        return
     loaded = read_network(tmp_path / "whole/model.safetensors")
     assert loaded.label_space == material.dataset.info.label_space
     assert (loaded.network.about.side, loaded.network.about.classes) == (8, 12)
     with pytest.raises(StrobeError, match=r"contains another training \(recipe.naming"):
-        train_gan(quick("naming=0.3"), material, NET, tmp_path / "whole", OPTIONS, Silent())
-
-
-def test_epochs_that_are_asked_for_are_not_ignored(material: Material, tmp_path: Path) -> None:
-    recipe = find("gan", changes=["epochs=2", "batch=60", "width=4"], model=NET)
-    done = train_gan(recipe, material, NET, tmp_path / "run", OPTIONS, Silent())
-    assert done.history[-1].epoch == 2
-    assert done.history[-1].step < 10, "and not the recipe's 12,000"
+        trained(kind, material, tmp_path / "whole", recipe=quick("gan", "naming=0.3"))
 
 
 def test_minutes_end_it_with_what_it_has(material: Material, tmp_path: Path) -> None:
-    recipe, options = quick("steps=100000"), replace(OPTIONS, minutes=0.001, evaluations=1)
-    done = train_gan(recipe, material, NET, tmp_path / "run", options, Silent())
+    done = trained("gan", material, tmp_path / "run", recipe=quick("gan", "steps=100000"), minutes=0.001, evaluations=1)
     assert 0 < done.history[-1].step < 1000
     assert f"{done.history[-1].step} steps (of 100000; ended by --minutes 0.001)" in done.card.read_text("utf-8")
-    assert read_network(done.weights).network.about.latent == NETWORKS[NET].latent
+    assert read_network(done.weights).network.about.latent == NETWORKS["strobe-gan-mnist"].latent
 
 
 @pytest.mark.parametrize(
-    ("model", "size", "said"),
+    ("kind", "model", "size", "said"),
     [
-        ("strobe-net", 8, "strobe-gan"),
-        ("strobe-gan@w.safetensors", 8, "trained from scratch"),
-        (NET, 10, "a multiple of 4"),
+        ("gan", "strobe-net", 8, "strobe-gan"),
+        ("gan", "strobe-gan@w.safetensors", 8, "trained from scratch"),
+        ("gan", "strobe-gan-mnist", 10, "a multiple of 4"),
+        ("autoencoder", "strobe-gan", 16, "unknown autoencoder"),
+        ("autoencoder", "strobe-ae@w.safetensors", 16, "trained from scratch"),
+        ("autoencoder", "strobe-ae", 20, "a multiple of 8"),
     ],
 )
 def test_what_cannot_be_trained_is_one_line(
-    model: str, size: int, said: str, material: Material, tmp_path: Path
+    kind: str, model: str, size: int, said: str, material: Material, tmp_path: Path
 ) -> None:
-    with pytest.raises((StrobeError, UnknownName), match=said):
-        train_gan(quick(), material, model, tmp_path / "run", replace(OPTIONS, image_size=size), Silent())
+    with pytest.raises(StrobeError, match=said):
+        KINDS[kind][0](quick(kind), material, model, tmp_path / "run", replace(OPTIONS, image_size=size), Silent())
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "said"),
+    [("gan", "optimiser=sgd", "adam for a gan"), ("gan", "ema=0", "ema"), ("gan", "loss=worst", "average for a gan"),
+     ("autoencoder", "loss=worst", "average for a gan or an autoencoder")],
+)  # fmt: skip
+def test_their_recipes_have_their_own_rules(kind: str, change: str, said: str) -> None:
+    with pytest.raises(InvalidValue, match=said):
+        quick(kind, change)
+
+
+def test_an_autoencoder_learns_to_reconstruct() -> None:
+    torch.manual_seed(0)
+    rng, rows = np.random.default_rng(0), np.arange(48)
+    shade = rng.integers(0, 255, (48, 1, 1, 3)) * np.linspace(0.2, 1, 8)[None, :, None, None] * np.ones((1, 1, 8, 1))
+    sets = TrainingSets(rows, rows, rows * 0, np.ones((48, 1), dtype=bool), rows, rows[:, None])
+    pixels = Pixels(shade.astype(np.uint8), device="cpu")
+    recipe = find("autoencoder", changes=["steps=500", "batch=16", "learning_rate=5e-3", "ema=0.9"])
+    trainer = AutoencoderTrainer(AutoNet(AUTO), recipe, sets, pixels, seed=1)
+    before = trainer.explained(pixels, rows)
+    for number in range(trainer.steps):
+        trainer.step(number)
+    trainer.check()
+    assert before < 0.2
+    assert trainer.explained(pixels, rows) > 0.8
 
 
 def blots() -> tuple[TrainingSets, Pixels]:
@@ -166,17 +213,8 @@ def test_weights_come_back_and_damage_is_one_line(tmp_path: Path) -> None:
         read_network(tmp_path / "short.safetensors")
     with pytest.raises(InvalidFile, match="no such file"):
         read_network(tmp_path / "none.safetensors")
-
-
-def test_a_gan_has_its_own_rules() -> None:
-    assert find("gan").settings()["naming"] == 0.1
-    for change, said in (("optimiser=sgd", "adam for a gan"), ("ema=0", "ema"), ("loss=worst", "average for a gan")):
-        with pytest.raises(InvalidValue, match=said):
-            find("gan", changes=[change])
-
-
-def test_frames_that_are_read_during_the_training_give_the_same_bits(material: Material, tmp_path: Path) -> None:
-    for name, size in (("a", 1e-6), ("b", 1.0)):
-        train_gan(quick(), material, NET, tmp_path / name, replace(OPTIONS, cache_gb=size), Silent())
-    one, two = (load_file(str(tmp_path / name / "model.safetensors")) for name in "ab")
-    assert all(torch.equal(one[name], two[name]) for name in one)
+    write_autoencoder(path, AutoNet(AUTO), training={})
+    with pytest.raises(InvalidFile, match="not a generator that strobe wrote"):
+        read_network(path)
+    with pytest.raises(InvalidFile, match="not an autoencoder that strobe wrote"):
+        read_autoencoder(shipped_file("strobe-gan-mnist"))
