@@ -371,19 +371,6 @@ def test_a_broken_study_is_named_by_score_and_report(scored: tuple[Path, Path], 
     assert err.count("mine-one 1.0: entry point mine = mine_one:STUDY of strobe.studies: cannot be loaded") == 1
 
 
-@pytest.mark.parametrize(
-    ("content", "says"),
-    [
-        ("import os; os._exit(3)", "SystemExit: os._exit(3)"),
-        ("from os import _exit; _exit(0)", "SystemExit: os._exit(0)"),
-    ],
-)
-def test_an_exit_in_an_import_names_the_package(content: str, says: str, tmp_path: Path) -> None:
-    package(tmp_path, "leaver", "[strobe.providers]\nleaver = leaver_one:P\n", leaver_one=content + "\n")
-    _, err = strobe("models", path=tmp_path)
-    assert f"leaver 1.0: entry point leaver = leaver_one:P of strobe.providers: cannot be loaded ({says})" in err
-
-
 def test_ctrl_c_in_an_import_names_the_package(tmp_path: Path) -> None:
     package(tmp_path, "slow-one", "[strobe.providers]\nslow = slow_one:P\n", slow_one="raise KeyboardInterrupt\n")
     _, err = strobe("models", path=tmp_path, code=130)

@@ -12,7 +12,7 @@ import pytest
 import strobe
 from strobe.core.errors import InvalidFile
 from strobe.core.files import WRITTEN, below
-from strobe.core.quoting import csv_text, safe_cell, safe_markdown
+from strobe.core.quoting import safe_markdown
 
 SOURCE = Path(strobe.__file__).parent
 FOLDER_MAKERS = {"make_folder", "swapping", "writing", "mkdir"}
@@ -39,14 +39,6 @@ def test_every_csv_is_written_by_one_function() -> None:
     # report/tables.py writes tables/sets.csv row by row, with the cells of `cell`.
     assert own == {"core/quoting.py", "report/tables.py"}
     assert "safe_cell(" in (SOURCE / "report/tables.py").read_text(encoding="utf-8")
-
-
-def test_cells_are_no_formulas() -> None:
-    assert safe_cell("\r=1") == "'\r=1"
-    bad = ["=cmd|' /C calc'!A0", "+1+2", "-1|x", "@sum(1)", "\t=1"]
-    rows = list(csv.reader(io.StringIO(csv_text(["name", "=n"], [[one, -1] for one in bad]), newline="")))
-    assert rows[0] == ["name", "'=n"]
-    assert rows[1:] == [["'" + one, "-1"] for one in bad]
 
 
 def test_the_csv_of_a_dataset_quotes_formulas(tmp_path: Path, command) -> None:

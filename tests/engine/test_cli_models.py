@@ -54,19 +54,3 @@ def test_json_stays_json_whatever_the_model_prints(data: Path, command: Any) -> 
     assert code == 0
     assert list(json.loads(said)) == ["py:mine.py:make"]
     assert "while predicting" in noted
-
-
-def test_another_image_size_is_predicted_anew(data: Path, command: Any) -> None:
-    for size in ("16", "32"):
-        arguments = ["predict", str(data), "-m", "py:mine.py:make", "-o", "run", "--image-size", size]
-        assert "20 new, 0 cached" in command(*arguments)[1]
-        assert "0 new, 20 cached" in command(*arguments)[1]
-
-
-@pytest.mark.parametrize("text", ["@", "@data"])
-def test_a_list_that_is_a_folder_is_one_line(text: str, data: Path, command: Any) -> None:
-    code, said, noted = command("eval", str(data), "-m", text, "-o", "x")
-    assert code == 2
-    assert said == ""
-    assert noted.count("\n") == 1
-    assert "@FILE.toml" in noted

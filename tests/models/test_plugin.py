@@ -87,32 +87,10 @@ def test_leaving_is_a_failure_of_that_model(mine: Path, tmp_path: Path) -> None:
         assert type(caught.value).__name__ == "SystemExit"
 
 
-def test_errors_while_running_carry_the_line(mine: Path) -> None:
-    for factory, kind, text in (("Object", "ValueError", 'int("x")'), ("pair", "NameError", "else missing")):
-        model: Any = load_model(f"py:{mine}:{factory}", LoadOptions(device="cpu", label_space=PETS, image_size=12))
-        with pytest.raises(Exception, match=rf"\(line {_line(text)} of mine.py\)") as caught:
-            model.forward([model.prepare(IMAGE)])
-        assert type(caught.value).__name__ == kind
-
-
-def test_an_error_at_import_carries_the_line_of_a_relative_path_too(mine: Path) -> None:
-    mine.write_text("import numpy\n\nnumpy.nothing_of_the_kind\n")
-    with pytest.raises(ModelFailed, match="AttributeError in line 3"):
-        load_model("py:mine.py:make", OPTIONS)
-
-
 def test_ctrl_c_stays_ctrl_c(mine: Path) -> None:
     model: Any = load_model("py:mine.py:Object", LoadOptions(device="cpu", label_space=PETS, image_size=14))
     with pytest.raises(KeyboardInterrupt):
         model.forward([model.prepare(IMAGE)])
-
-
-def test_what_it_prints_goes_to_stderr(mine: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    model: Any = load_model("py:mine.py:Object", OPTIONS)
-    model.forward([model.prepare(IMAGE)])
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err == "at import\nwhile predicting\n"
 
 
 def test_everything_that_can_change_the_answers_is_in_the_spec(mine: Path, tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """What lies beside somebody's file: its own modules for each, and answers that follow what it read."""
 
-import hashlib
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -84,18 +83,6 @@ def test_each_file_has_its_own_modules(imports: str, value: str, files: dict[str
     assert sys.path == before[0]
     new = {name.partition(".")[0] for name in set(sys.modules) - before[1]}
     assert not new & {"net", "kit", "deepkit", "deeper", "model"}
-
-
-def test_an_import_inside_the_function_is_the_files_own_too(tmp_path: Path) -> None:
-    text = MODEL.format(imports="def late():\n    from net import VALUE\n    return VALUE", value="late()")
-    models = [_load(path) for path in _two(tmp_path, {"model.py": text, "net.py": "VALUE = @N\n"})]
-    assert [_value(model) for model in models] == [1, 2]
-
-
-def test_a_file_named_like_the_package_it_imports_means_the_package(tmp_path: Path) -> None:
-    path = tmp_path / "numpy.py"
-    path.write_text(MODEL.format(imports="", value="3"))
-    assert _value(_load(path)) == 3
 
 
 def test_a_pickled_network_finds_its_class_beside_the_file(tmp_path: Path) -> None:
@@ -182,42 +169,6 @@ def test_a_file_that_was_read_is_part_of_the_key(how: str, when: str, tmp_path: 
         keys.append(model.spec.weights)
         assert _value(model) == value
     assert keys[0] == keys[2] != keys[1]
-
-
-def test_a_file_that_a_library_opens_is_known_by_its_name_in_the_text(tmp_path: Path) -> None:
-    import torch
-    from safetensors.torch import save_file
-
-    path = tmp_path / "mine.py"
-    path.write_text(
-        "import numpy as np\nfrom pathlib import Path\nfrom safetensors.torch import load_file\n"
-        "STATE = load_file(str(Path(__file__).with_name('w.safetensors')))\n"
-        "def make():\n    return (lambda images: np.full((len(images), 2), float(STATE['a']))), ['cat', 'dog']\n"
-    )
-    keys = []
-    for value in (1.0, 2.0):
-        save_file({"a": torch.tensor(value)}, tmp_path / "w.safetensors")
-        keys.append(_load(path).spec.weights)
-    assert keys[0] != keys[1]
-
-
-def test_a_file_that_reads_nothing_keeps_the_key_it_had(tmp_path: Path) -> None:
-    path = tmp_path / "mine.py"
-    path.write_text(MODEL.format(imports="import json", value="3"))
-    of_file = hashlib.sha256(path.read_bytes()).hexdigest()
-    assert _load(path).spec.weights == hashlib.sha256(of_file.encode()).hexdigest()
-
-
-def test_what_it_writes_is_no_part_of_the_key(tmp_path: Path) -> None:
-    path = tmp_path / "mine.py"
-    path.write_text(
-        MODEL.format(imports="import os\nPLACE = os.path.dirname(__file__)", value="3").replace(
-            "def make():",
-            "def make():\n    with open(PLACE + '/log.txt', 'a') as log:\n        log.write('again')\n"
-            "    with open(PLACE + '/log.txt') as log:\n        log.read()",
-        )
-    )
-    assert _load(path).spec.weights == _load(path).spec.weights
 
 
 def test_objects_and_networks_have_what_they_read_in_their_preprocessing(tmp_path: Path) -> None:

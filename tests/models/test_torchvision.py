@@ -66,11 +66,6 @@ def test_own_weights_meet_the_network_the_published_ones_would(
     assert _facts(ours) == _facts(theirs)
 
 
-def _served(monkeypatch: pytest.MonkeyPatch, state: dict[str, torch.Tensor]) -> None:
-    """Let the download give this state."""
-    monkeypatch.setattr("torchvision.models._api.load_state_dict_from_url", lambda *_, **__: OrderedDict(state))
-
-
 @pytest.fixture(scope="module")
 def densenet() -> dict[str, torch.Tensor]:
     """A DenseNet's tensors under the names they are published with."""
@@ -79,18 +74,6 @@ def densenet() -> dict[str, torch.Tensor]:
     state = {key: one for key, one in state.items() if not key.endswith("num_batches_tracked")}
     old = {key.replace("norm1.", "norm.1.").replace("norm2.", "norm.2."): one for key, one in state.items()}
     return {key.replace("conv1.", "conv.1.").replace("conv2.", "conv.2."): one for key, one in old.items()}
-
-
-def test_published_weights_come_through_the_builder(
-    densenet: dict[str, torch.Tensor], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _served(monkeypatch, densenet)
-    assert len(load_model("torchvision:densenet121", CPU).spec.label_space) == 1000
-    torch.manual_seed(0)
-    _served(monkeypatch, models.googlenet(weights=None, init_weights=False, aux_logits=True).state_dict())
-    model: Any = load_model("torchvision:googlenet", CPU)
-    assert model._module.transform_input
-    assert model.spec.preprocessing["transform_input"] is True, "part of the key"
 
 
 def test_a_published_file_loads_as_a_file_too(densenet: dict[str, torch.Tensor], tmp_path: Path) -> None:

@@ -170,19 +170,6 @@ def test_numbers_nobody_wrote_are_refused(pattern, column, values, says, whole: 
     assert path.name in str(caught.value)
 
 
-def test_a_table_of_millions_of_rows_is_not_read(whole: Path, tmp_path: Path) -> None:
-    run = _copy(whole, tmp_path / "copy")
-    path = _undigested(run, "external/*.parquet")
-    schema = pq.read_schema(path)
-    same = pa.array(np.zeros(2_000_000, dtype=np.int8))
-    ids = pa.DictionaryArray.from_arrays(same, pa.array(["x" * 5000]))  # 10 GB of text in a few hundred bytes
-    table = pa.table({"frame_id": ids, "label": same.cast(pa.int64())}).replace_schema_metadata(schema.metadata)
-    pq.write_table(table, path, compression="zstd")
-    assert path.stat().st_size < 100_000
-    with pytest.raises(StrobeError, match=r"would unpack to 9\.4 GiB, far more than its size"):
-        score_run(run, ScoreRunOptions(options=QUICK.options, models=("m",)), Silent())
-
-
 @pytest.mark.parametrize("name", ["run.json", "predictions/classification/model.json", "external/m.parquet"])
 def test_a_pipe_in_a_run_is_not_waited_for(name: str, whole: Path, tmp_path: Path) -> None:
     run = _copy(whole, tmp_path / "copy")

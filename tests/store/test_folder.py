@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_folder import SPACE, edit_info, example, refused_for_a_cell, same
+from made_folder import SPACE, edit_info, refused_for_a_cell, same
 
 from strobe.core.builder import DatasetBuilder
 from strobe.core.dataset import Dataset, DatasetInfo
@@ -175,31 +175,6 @@ def test_a_broken_description(place: Path, changes, problem: str) -> None:
     edit_info(place, **changes)
     with pytest.raises(InvalidFile, match=problem):
         folder.read(place)
-
-
-def test_truncated_missing_and_foreign_files(place: Path) -> None:
-    path = place / "sets.parquet"
-    whole = path.read_bytes()
-    for content in (whole[: len(whole) // 2], b"", b"hello"):
-        path.write_bytes(content)
-        with pytest.raises(InvalidFile, match=r"sets\.parquet: not a readable Parquet file; is it truncated"):
-            folder.read(place)
-    path.unlink()
-    with pytest.raises(InvalidFile, match=r"sets\.parquet: the file is missing"):
-        folder.read(place)
-    path.mkdir()
-    with pytest.raises(InvalidFile, match=r"sets\.parquet: the file is missing"):
-        folder.read(place)
-
-
-def test_a_flipped_byte_is_noticed(tmp_path: Path) -> None:
-    folder.write(example(), tmp_path / "set")
-    path = tmp_path / "set/labels.parquet"
-    content = bytearray(path.read_bytes())
-    content[40] ^= 1
-    path.write_bytes(content)
-    with pytest.raises(InvalidFile, match=r"labels\.parquet: its content differs from the digest in dataset\.json"):
-        folder.read(tmp_path / "set")
 
 
 def test_a_missing_column_and_a_wrong_type(place: Path) -> None:

@@ -25,30 +25,11 @@ def said_often(path: Path, name: str, *, length: int, times: int, listed: bool =
     return path
 
 
-@pytest.mark.parametrize("listed", [False, True])
-def test_one_text_meant_often(listed: bool, tmp_path: Path) -> None:
-    path = said_often(tmp_path / "t.parquet", "frame", length=500_000, times=20_000, listed=listed)
-    assert path.stat().st_size < 100_000
-    with pytest.raises(InvalidFile, match=r"would unpack to 9\.3 GiB"):
-        read_bounded(path, ["frame"])
-    assert read_bounded(path, ["other"])[1] == ["frame"]  # what nobody wants is not read
-
-
 def test_a_column_that_is_there_twice(tmp_path: Path) -> None:
     pq.write_table(pa.table([[1], [2], [3]], names=["a", "b", "a"]), tmp_path / "t.parquet")
     with pytest.raises(InvalidFile, match="the column a appears twice; remove one of them"):
         read_bounded(tmp_path / "t.parquet", ["a", "b"])
     assert read_bounded(tmp_path / "t.parquet", ["b"])[0].to_pydict() == {"b": [2]}
-
-
-@pytest.mark.slow
-def test_rows_of_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "t.parquet"
-    with pq.ParquetWriter(path, pa.schema([("n", pa.int64())]), compression="zstd") as writer:
-        for _ in range(8):
-            writer.write_table(pa.table({"n": np.zeros(20_000_000, np.int64)}), row_group_size=20_000_000)
-    with pytest.raises(InvalidFile, match="would unpack to"):
-        read_bounded(path, ["n"])
 
 
 def test_text_read_as_a_dictionary_comes_back_as_text(tmp_path: Path) -> None:

@@ -160,12 +160,6 @@ def test_the_field_of_fog_is_that_of_the_benchmark(size: tuple[int, int], decay:
     np.testing.assert_allclose(plasma(size, decay, np.random.default_rng(5)), wanted, atol=1e-5)
 
 
-def test_the_field_of_fog_repeats_where_it_would_be_too_large() -> None:
-    found = plasma((1, 5000), 2.0, np.random.default_rng(0))
-    assert found.shape == (1, 5000)
-    np.testing.assert_array_equal(found[0, :904], found[0, 4096:])
-
-
 @pytest.mark.parametrize(("shape", "reach"), [((12, 17), 1), ((30, 20), 4), ((9, 9), 4), ((3, 50), 2), ((1, 1), 1)])
 def test_glass_copies_pixels_one_way_in_the_order_of_the_benchmark(shape: tuple[int, int], reach: int) -> None:
     offsets = np.random.default_rng(0).integers(-reach, reach, (2, *shape))
@@ -238,15 +232,6 @@ def test_in_a_small_picture_noise_is_weaker_and_blocks_finer(picture: Make) -> N
     for kind in ("pixelate", "jpeg_compression", "defocus_blur", "glass_blur"):
         found = [change([small], kind, severity) for severity in SEVERITIES]
         assert 0 < found[0] < found[-1] < 0.12, kind
-
-
-@pytest.mark.parametrize("kind", CORRUPTIONS)
-def test_more_severe_is_more(kind: str, picture: Make) -> None:
-    if kind in ("saturate", "frost", "frost_feathers"):
-        pytest.skip("less colour first, then more; less image under the ice, which changes no more")
-    mild, severe = ([change([picture(seed) for seed in (0, 3)], kind, s) for s in part] for part in ((1, 2), (4, 5)))
-    assert max(mild) < max(severe)
-    assert min(mild) < min(severe)
 
 
 @pytest.mark.parametrize("kind", CORRUPTIONS)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from strobe.core.errors import InvalidValue
 from strobe.vary.attack import AttackOptions, attack, checked_levels, fine_grid
-from strobe.vary.pgd import LEAST, Ball, Pgd, best_of_steps, perturbed, wrong_by
+from strobe.vary.pgd import LEAST, Ball, Pgd, perturbed
 
 SIDE = 8
 GREY = (90, 150)
@@ -243,17 +243,6 @@ def test_training_pictures_stay_in_the_ball_and_cost_more(shown) -> None:
         assert (after > before).all()
 
 
-def test_best_of_steps_is_never_worse_than_the_start(shown) -> None:
-    images, truth = shown
-    pixels, right = torch.from_numpy(images).permute(0, 3, 1, 2) / 255, torch.from_numpy(truth)
-    start, eps = Ball("linf").noise(tuple(pixels.shape), None, "cpu"), torch.full((len(pixels),), 2 / 255)
-    _, lead = best_of_steps(
-        mean_colour, pixels, right, eps=eps, how=Pgd(steps=4, rounded=False, margin=99.0), start=start
-    )
-    first = wrong_by(mean_colour((pixels + start * 2 / 255).clamp(0, 1)), right)
-    assert (lead >= first - 1e-5).all()
-
-
 @pytest.mark.parametrize(
     ("levels", "said"),
     [
@@ -270,11 +259,3 @@ def test_a_grid_that_cannot_be_searched_is_one_line(levels, said) -> None:
     with pytest.raises(InvalidValue, match=said) as caught:
         checked_levels(levels)
     assert "\n" not in str(caught.value)
-
-
-def test_settings_nobody_can_mean_are_refused() -> None:
-    for wrong in ({"steps": 0}, {"step": 0.0}, {"margin": -1.0}, {"norm": "l1"}, {"loss": "mse"}):
-        with pytest.raises(InvalidValue):
-            Pgd(**wrong)
-    with pytest.raises(InvalidValue):
-        AttackOptions(restarts=-1)

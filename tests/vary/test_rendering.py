@@ -23,7 +23,6 @@ from strobe.engine.prediction import PredictOptions
 from strobe.formats.export_coco import export_coco
 from strobe.formats.export_fiftyone import export_fiftyone
 from strobe.formats.export_huggingface import write_frames
-from strobe.models.fast_jpeg import FastJpegSource
 from strobe.models.options import LoadOptions
 from strobe.models.plan import AsDecoded
 from strobe.store.media import MediaSource
@@ -82,12 +81,6 @@ def test_the_door_renders(corrupted: Dataset) -> None:
         np.testing.assert_array_equal(source.read(row), wanted[row])
         assert (source.read_encoded(row) is None) == bool(corrupted.frames.recipe[row])
     assert not (wanted[0] == wanted[1]).all()
-
-
-def test_a_fast_decoder_over_it_renders_too(corrupted: Dataset) -> None:
-    source, wanted = FastJpegSource(frame_source(corrupted)), expected(corrupted)
-    for row in [*range(10), *range(10)]:
-        np.testing.assert_array_equal(source.read(row), wanted[row])
 
 
 def test_parts_of_it_are_sent_to_other_processes(corrupted: Dataset) -> None:

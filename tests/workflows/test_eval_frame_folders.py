@@ -57,20 +57,6 @@ def test_a_folder_of_frames_is_a_video(called: Called, tmp_path: Path) -> None:
     assert "predict" not in called("clips")  # the same command predicts nothing again
 
 
-def test_a_single_folder_with_frames_inside(called: Called, tmp_path: Path) -> None:
-    assert "1 set of 1 video" in called(frames(tmp_path / "walk", "rrrrr"))
-
-
-def test_other_frames_are_refused(called: Called, tmp_path: Path) -> None:
-    frames(tmp_path / "walk", "rrrrr")
-    called("walk")
-    frames(tmp_path / "new", "ggggg")
-    for path in (tmp_path / "new").iterdir():
-        path.replace(tmp_path / "walk" / path.name)
-    text = called("walk", code=2)
-    assert "walk/00000.png is not the frame that run was made with; choose another folder with -o" in text
-
-
 def test_photos_and_masks_are_no_video(called: Called, tmp_path: Path) -> None:
     frames(tmp_path / "clips/dog/frames", "rrrrr")
     photos = frames(tmp_path / "clips/photos", "rg")
@@ -99,16 +85,6 @@ def test_masks_are_no_video_for_import_either(command: Callable[..., tuple[int, 
     assert code == 0
     assert "1 video, " in out
     assert "folders of masks are not imported: 1, first dog/masks" in err
-
-
-def test_a_folder_of_photos_alone_is_refused(called: Called, tmp_path: Path) -> None:
-    photos = frames(tmp_path / "photos", "rg")
-    (photos / "00001.png").rename(photos / "beach.png")
-    text = called("photos", code=2)
-    assert "it has no videos and no folders of numbered frames" in text
-    assert "so they are photos and not a video" in text
-    assert text.count("\n") == 1
-    assert not (tmp_path / "run").exists()
 
 
 def test_frames_next_to_videos_are_counted_and_not_used(called: Called, tmp_path: Path) -> None:

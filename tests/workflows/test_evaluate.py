@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-import strobe
 import strobe.core.digests as digests_module
 import strobe.workflows.score as score_module
 from strobe.analyses.plan import ScoreOptions
@@ -29,7 +28,6 @@ from strobe.report import page as page_module
 from strobe.report.headline import print_headline
 from strobe.store import dataset_folder as folder
 from strobe.workflows.evaluate import Evaluation, evaluate
-from strobe.workflows.predict import predict
 from strobe.workflows.score import ScoreRunOptions, score_run
 
 COLOURS = ("red", "green", "blue")
@@ -160,15 +158,6 @@ def test_a_model_and_a_file_in_one_command(data: Path, capsys: pytest.CaptureFix
     )
 
 
-def test_the_same_command_again_predicts_nothing(data: Path) -> None:
-    plugin = f"py:{data.parent}/mine.py:make"
-    first = go(data, plugin)
-    calls = (data.parent / "calls.txt").read_text()
-    again = go(data, plugin)
-    assert (data.parent / "calls.txt").read_text() == calls
-    assert again.results == first.results
-
-
 def test_a_model_that_stops_half_way_sinks_nobody_and_resumes(data: Path) -> None:
     good, bad = f"py:{data.parent}/mine.py:make", f"py:{data.parent}/mine.py:stops_half_way"
     (data.parent / "theirs.json").write_text(json.dumps(predictions(data)))
@@ -205,55 +194,6 @@ def test_nothing_runs_when_scoring_would_be_refused(data: Path) -> None:
             go(data, plugin, request=request)
         assert not (data.parent / "calls.txt").exists()
         assert not (data.parent / "run").exists()
-
-
-def test_a_model_to_show_that_does_not_run_is_refused_first(data: Path) -> None:
-    plugin = f"py:{data.parent}/mine.py:make"
-    with pytest.raises(StrobeError, match="model to --show"):
-        go(data, plugin, show=("resnet5O",))
-    assert not (data.parent / "calls.txt").exists()
-    assert not (data.parent / "run").exists()
-
-
-def test_no_model_at_all_is_an_error(data: Path) -> None:
-    never = f"py:{data.parent}/mine.py:never"
-    for models, first in (((never,), ""), ((never, f"again={never}"), "first ")):
-        notes: list[str] = []
-        with pytest.raises(StrobeError, match=rf"^no model could run; {first}py:.*never: .*not today"):
-            go(data, *models, notes=notes)
-        assert sum("is skipped" in note for note in notes) == (0 if len(models) == 1 else len(models))
-    with pytest.raises(StrobeError, match="no model given"):
-        go(data)
-
-
-def test_a_file_cannot_take_the_name_of_a_model_that_was_run(data: Path) -> None:
-    plugin = f"py:{data.parent}/mine.py:make"
-    go(data, plugin)
-    (data.parent / "theirs.json").write_text(json.dumps(predictions(data)))
-    with pytest.raises(StrobeError, match="choose another name for the file with -m NAME=preds:FILE"):
-        go(data, f"{plugin}=preds:{data.parent}/theirs.json")
-    assert not (data.parent / "run/external").exists()
-
-
-def test_without_images_nothing_is_begun(data: Path) -> None:
-    dataset = folder.read(data)
-    bare = replace(dataset, frames=replace(dataset.frames, media=np.full(len(dataset.frames), "", dtype=object)))
-    folder.write(bare, data.parent / "bare")
-    with pytest.raises(StrobeError, match="has no images"):
-        go(data.parent / "bare", f"py:{data.parent}/mine.py:make")
-    assert not (data.parent / "run").exists()
-
-
-def test_a_run_in_which_nothing_ran_leaves_no_folder(tmp_path):
-    made = strobe.example_dataset(n_videos=2, k=1)
-    frames = replace(made.frames, media=texts([f"media/{row}.png" for row in range(len(made.frames))]))
-    strobe.save_dataset(replace(made, frames=frames), tmp_path / "data")
-    with pytest.raises(StrobeError, match="no model could run"):
-        evaluate(
-            tmp_path / "data", ["py:nowhere.py:make"], tmp_path / "run", prediction=PredictOptions(),
-            request=ScoreRunOptions(), progress=Silent(),
-        )  # fmt: skip
-    assert not (tmp_path / "run").exists()
 
 
 def test_the_dataset_is_read_once(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -325,46 +265,6 @@ def test_a_name_goes_before_every_spec(data: Path) -> None:
     assert "the run already has a file with this name" in str(again.failed[0].error)
     about = json.loads((data.parent / "run/run.json").read_text())
     assert {name: one["status"] for name, one in about["models"].items()} == {"new": "done", "x": "failed"}
-
-
-def test_an_earlier_checkpoint_under_the_same_name_is_kept_and_said(data: Path) -> None:
-    notes: list[str] = []
-
-    spec, run = f"py:{data.parent}/mine.py:make", data.parent / "run"
-
-    def predicted() -> Any:
-        return predict(folder.read(data), [spec], run, PredictOptions(shard_size=5), Noting(notes))[0].outcome
-
-    predicted()
-    (data.parent / "mine.py").write_text(PLUGIN + "# another checkpoint\n")
-    assert predicted().n_new == 25
-    assert any("its weights changed; the predictions of the earlier checkpoint (weights" in line for line in notes)
-    assert len(list(run.glob("predictions/*/model-*.json"))) == 1
-    (data.parent / "mine.py").write_text(PLUGIN)
-    assert predicted().n_new == 0, "back to the first"
-
-
-def test_decoding_on_a_device_that_is_not_there_is_refused(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    spec, run = f"a=py:{data.parent}/mine.py:make", data.parent / "run"
-    for verb in ("predict", "eval"):
-        with pytest.raises(SystemExit) as ended:
-            main([verb, str(data), "-m", spec, "-o", str(run), "--device", "cpu", "--decode", "device", "-q"])
-        assert ended.value.code == 2
-        said = capsys.readouterr().err
-        assert "--decode device needs models on CUDA, and no model of this command runs on CUDA; remove it" in said
-        assert said.count("\n") == 1
-        assert not run.exists()
-    with pytest.raises(StrobeError, match=r'^running.decode="device" needs models on CUDA'):
-        strobe.predict(data, spec, running=strobe.Running(device="cpu", decode="device"))
-
-
-def test_a_model_beside_the_device_that_decodes_is_said(data: Path) -> None:
-    if not pytest.importorskip("torch").cuda.is_available():
-        pytest.skip("needs a CUDA device")
-    notes: list[str] = []
-    spec, options = f"a=py:{data.parent}/mine.py:make", PredictOptions(decode="device")
-    assert predict(folder.read(data), [spec], data.parent / "run", options, Noting(notes))[0].ok
-    assert "a: frames are decoded exactly on the CPU, because --decode device is for models on CUDA" in notes
 
 
 def test_a_report_that_cannot_be_written_is_said_and_the_old_one_goes(

@@ -168,16 +168,6 @@ def test_mlcroissant_itself_reads_it(world: Dataset, tmp_path: Path) -> None:
     assert [record["sets/distance"] for record in loaded.records("sets")] == world.sets.distance.tolist()
 
 
-def test_the_card_says_what_a_stranger_must_know(world: Dataset, tmp_path: Path) -> None:
-    export(root_of(world), "card", tmp_path / "out")
-    text = (tmp_path / "out/README.md").read_text()
-    front = dict(line.split(": ", 1) for line in text.split("---\n")[1].splitlines())
-    assert json.loads(front["task_categories"]) == ["image-classification", "object-detection"]
-    assert json.loads(front["license_name"]) == "CC0-1.0"
-    for said in (world.digest(), "Nobody has checked", "its own labels", "strobe synthesize", "3 sets, 9 images"):
-        assert said in text
-
-
 def test_bad_requests_are_one_line(world: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bare = tmp_path / "bare"
     document = export(root_of(world), "coco", tmp_path / "coco").files[0]

@@ -12,7 +12,6 @@ import pytest
 
 import strobe
 from strobe.core.answers import BoxAnswers, ClassAnswers
-from strobe.core.errors import StrobeError
 from strobe.store import dataset_folder as folder
 from strobe.store.run_folder import Run
 
@@ -208,18 +207,6 @@ def test_unreadable_frames_are_retried_in_each_answer(world: Path, tmp_path: Pat
     assert f"1 new, {N - 1} cached" in said
     assert f"asked 2 times: 1 more answers new, {N - 1} cached" in said
     assert all(answers.scored.all() for answers in (one.load(), *one.repeats()))
-
-
-def test_it_needs_every_frame(world: Path, tmp_path: Path, called: Called) -> None:
-    words = ("eval", world / "data", "-m", model(world), "-o", tmp_path / "run", "--repeat")
-    said = called(*words, 2, "--stop-early", code=2)
-    assert "--repeat needs every frame, which --stop-early does not predict; remove one of the two options" in said
-    assert "--repeat" in called(*words, 0, code=2)
-    assert not (tmp_path / "run").exists()
-    with pytest.raises(StrobeError, match=r"^running.repeat needs every frame, which running.stop_early does not"):
-        strobe.evaluate(
-            world / "data", "strobe-world", tmp_path / "run", running=strobe.Running(repeat=2, stop_early=True)
-        )
 
 
 def test_detectors_are_compared_by_their_most_confident_box(world: Path, tmp_path: Path, called: Called) -> None:

@@ -107,12 +107,6 @@ def test_a_file_is_scored_on_a_clip_without_a_model(called: Callable[..., str], 
     assert names == ({"class 0"} if name == "mot.txt" else {"person", "dog"})
 
 
-def test_frames_outside_of_all_sets_are_left_out(called: Callable[..., str], tmp_path: Path) -> None:
-    """Sets of seven frames cover fourteen of the fifteen."""
-    words = ("eval", tmp_path / "clip.mkv", "-m", f"preds:{TOOLS / 'mot.txt'}", "-o", tmp_path / "own", "--k", 3)
-    assert "2 boxes left out" in called(*words, "--bootstrap", 100, "--no-report", "--workers", 1)
-
-
 def test_frames_are_matched_by_time(dataset: Dataset, made: ModuleType, tmp_path: Path) -> None:
     data = made.coco_video()
     for image in data["images"]:
@@ -136,16 +130,6 @@ def test_the_message_shows_frames_of_both_sides(dataset: Dataset, made: ModuleTy
     assert "clip_40, clip_41, clip_42, …" in text
     assert "its frames are clip/000000.png, clip/000001.png, clip/000002.png; " in text
     assert "a frame number (here from 0)" in text
-
-
-def test_a_classifiers_file_on_a_clip(called: Callable[..., str], tmp_path: Path) -> None:
-    scores = {str(frame): [2.0, 1.0] if frame != 5 else [1.0, 2.0] for frame in range(15)}
-    (tmp_path / "scores.json").write_text(json.dumps(scores), encoding="utf-8")
-    words = ("eval", tmp_path / "clip.mkv", "-m", f"preds:{tmp_path / 'scores.json'}", "-o", tmp_path / "own")
-    said = called(*words, "--k", 2, "--bootstrap", 100, "--no-report", "--workers", 1)
-    assert "flicker without labels" in said
-    flips = json.loads((tmp_path / "own/results.json").read_text(encoding="utf-8"))["flicker"]["models"]
-    assert sum(video["flips"] for one in flips.values() for video in one["videos"]) == 2
 
 
 def test_detections_of_supervision(dataset: Dataset, made: ModuleType) -> None:

@@ -73,11 +73,4 @@ def test_a_review_that_saw_no_pair_is_not_compared(anchors_only):
         score_run(run, ScoreRunOptions(compare_review=True), Silent(), dataset_path=folder)
 
 
-def test_nothing_is_said_where_all_was_looked_at():
-    results = json.loads((GOLDEN / "runs" / "votes" / "results.json").read_text(encoding="utf-8"))
-    assert "unreviewed_pairs" not in results["dataset"]
-
-
 # -- sets nobody voted on ------------------------------------------------------------------------------------------
-
-LEFT = "9 sets without any vote are excluded from every figure"

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from made_detectors import THREE, hf_folder, py_detector, run, torchvision_weights
+from made_detectors import THREE, hf_folder, run, torchvision_weights
 
 from strobe.core.errors import ModelFailed, StrobeError
 from strobe.core.labels import LabelSpace, space
@@ -49,12 +49,6 @@ def test_the_first_forward_runs_alone():
     assert made.seen[0] == 1
     assert len(made.seen) == 4
     assert made.lanes == 1  # on a CPU
-
-
-def test_known_boxes_of_the_plugin(tmp_path, real):
-    found = run(py_detector(tmp_path, real), [real.scene(90, 60, (20, 10, 70, 50))])[0]
-    assert found.xyxy.tolist() == [[0, 0, 1, 1], [20, 10, 70, 50]]
-    assert found.score.tolist() == [0.9, 0.7]
 
 
 def test_a_plugin_that_answers_wrongly_is_named(images):
