@@ -33,7 +33,14 @@ from fuzz.sound import run_sound, sound_plan
 from fuzz.twice import run_twice, twice_plan
 
 ROOT = Path(__file__).parents[1]
-_SWEEPS = {"kill": run_kill, "links": run_links, "bits": run_bits, "twice": run_twice, "sound": run_sound, "rules": run_rules}
+_SWEEPS = {
+    "kill": run_kill,
+    "links": run_links,
+    "bits": run_bits,
+    "twice": run_twice,
+    "sound": run_sound,
+    "rules": run_rules,
+}
 
 
 def main() -> None:

@@ -19,7 +19,17 @@ from fuzz.cases import Outcome, leftovers, tree, unreadable
 from fuzz.kill_cases import KILLS, Killed
 from fuzz.process import call, watch
 
-__all__ = ["KILLED", "count_steps", "kill_at", "kill_plan", "lay_out", "not_whole", "run_kill", "state_of"]
+__all__ = [
+    "KILLED",
+    "count_steps",
+    "difference",
+    "kill_at",
+    "kill_plan",
+    "lay_out",
+    "not_whole",
+    "run_kill",
+    "state_of",
+]
 
 KILLED = 137
 _STEPS = ("replace", "rename", "link", "symlink", "unlink", "remove", "rmdir", "mkdir")
@@ -118,10 +128,15 @@ def kill_at(killed: Killed, start: Path, work: Path, point: int | float, expecte
     if left := leftovers(tree(place / killed.dest)):
         return ended, f"the temporary file {left[0]} remains"
     if files != expected:
-        other = sorted(name for name in {*files, *expected} if files.get(name) != expected.get(name))
-        how = "is missing" if other[0] not in files else "is unexpected" if other[0] not in expected else "differs"
-        return ended, f"{other[0]} {how} (of {len(other)})"
+        return ended, difference(files, expected)
     return ended, ""
+
+
+def difference(files: dict[str, str], expected: dict[str, str]) -> str:
+    """Return the first file that is not as in an uninterrupted run, and how."""
+    other = sorted(name for name in {*files, *expected} if files.get(name) != expected.get(name))
+    how = "is missing" if other[0] not in files else "is unexpected" if other[0] not in expected else "differs"
+    return f"{other[0]} {how} (of {len(other)})"
 
 
 def not_whole(dest: Path, copy: Path) -> str:

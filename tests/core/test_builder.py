@@ -2,7 +2,6 @@
 
 from fractions import Fraction
 
-import numpy as np
 import pytest
 
 from strobe.core.builder import DatasetBuilder
@@ -49,16 +48,3 @@ def test_rows_that_became_columns_on_the_way_stand_as_they_were_given(monkeypatc
     whole = digest()
     monkeypatch.setattr("strobe.core.builder._ROWS", 2)
     assert digest() == whole
-
-
-def test_boxes_and_an_empty_table_of_them() -> None:
-    made = grown()
-    made.set(set_id="a", anchor=0, members=[])
-    empty = made.build(INFO, with_boxes=True).boxes
-    assert empty is not None
-    assert empty.xyxy.shape == (0, 4)
-    made.box(frame=1, label=0, xyxy=(0, 1, 2, 3))
-    boxes = made.build(INFO).boxes
-    assert boxes is not None
-    assert (boxes.xyxy.dtype, boxes.xyxy.tolist()) == (np.dtype(np.float64), [[0.0, 1.0, 2.0, 3.0]])
-    assert (boxes.track.tolist(), boxes.crowd.tolist()) == ([-1], [False])

@@ -1,8 +1,6 @@
 """The commands predict, models and doctor, as a user meets them."""
 
-import errno
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,24 +25,6 @@ def test_predictions_brought_as_a_file(data: Path, tmp_path: Path, command: Any)
     code, said, _ = command("predict", str(data), "-m", f"preds:{tmp_path / 'mine.json'}", "-o", str(tmp_path / "run"))
     assert code == 0
     assert "stored in the run folder" in said
-
-
-def test_a_folder_that_cannot_be_locked_is_refused(
-    data: Path, plugin: Path, tmp_path: Path, command: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fcntl = pytest.importorskip("fcntl", reason="no such locks on this system")
-
-    def cannot(*_: Any) -> None:  # as a network file system without a lock manager answers
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
-
-    monkeypatch.setattr(fcntl, "flock", cannot)
-    words = ["predict", str(data), "-m", f"py:{plugin}:make", "-o", str(tmp_path / "run")]
-    code, said, noted = command(*words)
-    assert (code, said) == (2, "")
-    assert f"cannot write {tmp_path / 'run'}: its file system cannot lock" in noted
-    assert not (tmp_path / "run").exists()
-    monkeypatch.undo()
-    assert command(*words)[0] == 0
 
 
 def test_models_lists_providers_globs_and_the_testbed(command: Any) -> None:

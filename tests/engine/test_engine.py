@@ -16,7 +16,6 @@ from strobe.core.files import read_json
 from strobe.core.labels import Projection
 from strobe.core.ports import Silent
 from strobe.core.records import ModelSpec
-from strobe.core.tables import texts
 from strobe.core.tasks import Task
 from strobe.engine.engine import EngineOptions, run_models
 from strobe.engine.forward import Runner
@@ -247,34 +246,6 @@ def test_bad_frames_are_recorded_and_not_tried_for_ever(colours: Make, plugin: P
     assert answers_of(tmp_path / "run", name, dataset).scored.sum() == 19
 
 
-def test_odd_images_are_read_as_rgb(colours: Make, plugin: Path, tmp_path: Path) -> None:
-    dataset = colours(n_sets=2, k=2)
-    root = dataset.root or Path()
-    red = Pillow.new("RGB", (30, 20), (200, 10, 10))
-    deep = (np.full((20, 30), 40_000)).astype(np.uint16)
-    files = {
-        "grey.png": red.convert("L"),
-        "cmyk.jpg": red.convert("CMYK"),
-        "deep.png": Pillow.fromarray(deep),
-        "alpha.png": red.convert("RGBA"),
-        "palette.gif": red.convert("P"),
-    }
-    for place, (file, image) in enumerate(files.items()):
-        image.save(root / "media" / file)
-        dataset.frames.media[place] = f"media/{file}"
-    red.save(root / "media/move.gif", save_all=True, append_images=[Pillow.new("RGB", (30, 20), (0, 0, 250))])
-    dataset.frames.media[5] = "media/move.gif"
-    Pillow.new("L", (12_000, 12_000)).save(root / "media/bomb.png")
-    dataset.frames.media[6] = "media/bomb.png"
-    name = f"py:{plugin}:make"
-    (run,) = predict(dataset, [name], tmp_path / "run", OPTIONS, Silent())
-    assert run.ok
-    found = answers_of(tmp_path / "run", name, dataset)
-    assert found.scored[:6].all()
-    assert found.label[[1, 3, 4, 5]].tolist() == [0, 0, 0, 0]
-    assert "bomb.png" in unreadable(tmp_path / "run", name, dataset)["00006"]
-
-
 @pytest.mark.parametrize(
     ("factory", "says"),
     [
@@ -321,16 +292,3 @@ def test_shards_may_come_back_in_any_order(colours: Make, tmp_path: Path) -> Non
         results.append(store.read().scores)
     worker.close()
     assert all((one == results[0]).all() for one in results)
-
-
-def test_a_frame_with_other_pixels_is_predicted_again_and_no_other(colours: Make, plugin: Path, tmp_path: Path) -> None:
-    dataset = colours()
-    name = f"py:{plugin}:make"
-    predict(dataset, [name], tmp_path / "run", OPTIONS, Silent())
-    sha = texts(["f" * 64, *dataset.frames.sha256[1:].tolist()])
-    dataset = replace(dataset, frames=replace(dataset.frames, sha256=sha))
-    assert np.flatnonzero(~answers_of(tmp_path / "run", name, dataset).scored).tolist() == [0]
-    (again,) = predict(dataset, [name], tmp_path / "run", OPTIONS, Silent())
-    assert (again.outcome.n_new, again.outcome.n_kept) == (1, 19)
-    with pytest.raises(StrobeError, match="has no predictions of nobody"):
-        answers_of(tmp_path / "run", "nobody", dataset)

@@ -9,12 +9,11 @@ import pytest
 
 from strobe.core.errors import ModelFailed, StrobeError, UnknownName
 from strobe.core.labels import LabelSpace
-from strobe.core.ports import Classifier, Differentiable, EncodedClassifier
+from strobe.core.ports import Differentiable
 from strobe.models.cores import cpu_lanes
-from strobe.models.exact_resize import SentPlan
 from strobe.models.gradients import with_gradients
 from strobe.models.options import LoadOptions
-from strobe.models.plan import AsDecoded, ImagePlan
+from strobe.models.plan import AsDecoded
 from strobe.models.registry import load_model
 
 PETS = LabelSpace.of_names("pets", ["cat", "dog"])
@@ -121,33 +120,6 @@ def test_the_file_after_at_reaches_the_factory_or_is_refused(mine: Path, tmp_pat
         load_model("py:mine.py:deaf@w.bin", OPTIONS)
     with pytest.raises(StrobeError, match="takes no options"):
         load_model("py:mine.py:deaf", LoadOptions(settings=tmp_path / "w.bin"))
-
-
-def test_a_torch_classifier_is_scheduled_as_one(mine: Path) -> None:
-    mine.write_text(
-        "import torch\n"
-        "from strobe.models.options import ModelName\n"
-        "from strobe.models.plan import ImagePlan\n"
-        "from strobe.models.torch_classifier import classifier_of\n"
-        "class Net(torch.nn.Module):\n"
-        "    def __init__(self):\n"
-        "        super().__init__()\n"
-        "        self.layer = torch.nn.Linear(1, 2)\n"
-        "    def forward(self, pixels):\n"
-        "        raise RuntimeError('no')\n"
-        "def make(options):\n"
-        "    return classifier_of(Net(), ModelName('py', 'net'), plan=ImagePlan(size_hw=(8, 8)),\n"
-        "                         label_space=options.label_space, options=options)\n"
-    )
-    model: Any = load_model("py:mine.py:make", OPTIONS)
-    assert isinstance(model, Classifier)
-    assert isinstance(model, EncodedClassifier)
-    assert isinstance(model, Differentiable)
-    assert model.input_hw == (8, 8)
-    assert model.preparation == SentPlan(ImagePlan(size_hw=(8, 8)))
-    assert (model.device, model.lanes) == ("cpu", cpu_lanes())
-    with pytest.raises(Exception, match=r"no \(line 10 of mine.py\)"):
-        model.forward([model.prepare(np.zeros((9, 9, 3), dtype=np.uint8))])
 
 
 def test_a_plain_object_is_filled_in_and_its_own_word_is_heard(mine: Path) -> None:

@@ -12,7 +12,7 @@ from strobe.core.errors import ModelFailed
 from strobe.core.labels import LabelSpace
 from strobe.core.ports import Silent
 from strobe.models.options import LoadOptions
-from strobe.models.registry import load_model, sendable
+from strobe.models.registry import load_model
 
 PETS = LabelSpace.of_names("pets", ["cat", "dog"])
 IMAGE = np.zeros((4, 4, 3), dtype=np.uint8)
@@ -85,25 +85,6 @@ def test_each_file_has_its_own_modules(imports: str, value: str, files: dict[str
     assert not new & {"net", "kit", "deepkit", "deeper", "model"}
 
 
-def test_a_pickled_network_finds_its_class_beside_the_file(tmp_path: Path) -> None:
-    import torch
-
-    text = MODEL.format(
-        imports="import torch\nfrom pathlib import Path\nfrom net import Net\n"
-        "NET = torch.load(Path(__file__).with_name('whole.pt'), weights_only=False)",
-        value="NET.value",
-    )
-    paths = _two(tmp_path, {"model.py": text, "net.py": "class Net:\n    value = @N\n"})
-    for path in paths:
-        sys.path.insert(0, str(path.parent))
-        import net  # type: ignore[import-not-found]
-
-        torch.save(net.Net(), path.with_name("whole.pt"))
-        sys.path.pop(0)
-        del sys.modules["net"]
-    assert [_value(_load(path)) for path in paths] == [1, 2]
-
-
 def test_a_file_loaded_again_has_its_modules_as_they_are_now(tmp_path: Path) -> None:
     path, _ = _two(
         tmp_path, {"model.py": MODEL.format(imports="import net", value="net.VALUE"), "net.py": "VALUE = @N"}
@@ -113,20 +94,6 @@ def test_a_file_loaded_again_has_its_modules_as_they_are_now(tmp_path: Path) -> 
     second = _load(path)
     assert [_value(first), _value(second)] == [1, 5]
     assert first.spec.weights != second.spec.weights
-
-
-def test_modules_travel_and_are_each_files_own_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a Ray actor does: unpack, load."""
-    monkeypatch.setenv("STROBE_CACHE", str(tmp_path / "cache"))
-    text = MODEL.format(imports="import net", value="net.VALUE")
-    plain = LoadOptions(device="cpu", label_space=PETS)
-    paths = _two(tmp_path / "home", {"model.py": text, "net.py": "VALUE = @N\n"})
-    sent = [(_load(path), *sendable(f"py:{path}:make", plain)) for path in paths]
-    (tmp_path / "home").rename(tmp_path / "gone")
-    for number, (here, name, options) in enumerate(sent, start=1):
-        model = load_model(name, options)
-        assert _value(model) == number
-        assert (model.spec.weights, model.spec.preprocessing) == (here.spec.weights, here.spec.preprocessing)
 
 
 READS = {
@@ -224,16 +191,3 @@ def test_generators_have_their_own_modules_too(tmp_path: Path) -> None:
     for number, path in enumerate(_two(tmp_path, {"model.py": GENERATOR, "parts.py": "LEVEL = @N\n"}), start=1):
         with pytest.raises(ModelFailed, match=f"level {number}"):
             load_generator(f"py:{path}:make", LoadOptions(device="cpu"))
-
-
-def test_the_facts_of_installed_packages_do_not_count(tmp_path: Path) -> None:
-    """importlib.metadata reads them when a library looks for entry points; an editable install has its own in src."""
-    from strobe.models.own_files import watching
-
-    (tmp_path / "mine.egg-info").mkdir()
-    for name in ("mine.egg-info/entry_points.txt", "weights.txt"):
-        (tmp_path / name).write_text("1")
-    with watching() as watch:
-        for name in ("mine.egg-info/entry_points.txt", "weights.txt"):
-            (tmp_path / name).read_text()
-    assert watch.files(tmp_path / "plugin") == [tmp_path / "weights.txt"]

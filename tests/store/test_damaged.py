@@ -64,7 +64,7 @@ def tried(root: Path) -> None:
             score_run(root / "run", ScoreRunOptions(options=QUICK.options, models=models), Silent())
 
 
-VALUES = (None, 7, -1, "x", [], {}, [1], {"a": 1}, True, 1e300)
+VALUES = (None, -1, "x", {"a": 1}, 1e300)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_any_column_of_a_table(pattern: str, whole: Path, tmp_path: Path) -> Non
     path = _undigested(tmp_path / "copy/run", pattern)
     table = pq.read_table(path)
     for name in table.column_names:
-        for change in (_without(name), *(_as(name, value) for value in (None, 7, "x", 0.5, [1.0], [[1]], ["x"], -5))):
+        for change in (_without(name), *(_as(name, value) for value in (None, "x", [[1]], -5))):
             pq.write_table(change(table), path)
             tried(tmp_path / "copy")
     pq.write_table(table.slice(0, 0), path)

@@ -87,7 +87,7 @@ def datasets(draw) -> Dataset:
     return data
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(data=datasets())
 def test_round_trip(data: Dataset, tmp_path_factory: pytest.TempPathFactory) -> None:
     place = tmp_path_factory.mktemp("round") / "set"

@@ -1,6 +1,5 @@
 """Writing a dataset folder: all of it or nothing, whatever goes wrong; votes and answers come to it and stay."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -125,39 +124,3 @@ def test_a_broken_answer_on_disk_is_named(place: Path, table: str, column: str, 
     edit(place, table, column, 1, value)
     with pytest.raises(InvalidFile, match=rf"{table}\.parquet: row 1: {rule}"):
         folder.read(place)
-
-
-KILLED = """
-from dataclasses import replace
-from strobe.store import dataset_folder as folder
-
-def begin(place):
-    folder.write(folder.read(Path({old!r})), place)
-
-def change(place, mortal):
-    data = folder.read(place)
-    wider = replace(data.frames, width=data.frames.width + 1)
-    data = replace(data, info=replace(data.info, name="new"), boxes=None, frames=wider)
-    mortal("rename", "replace", "unlink", "rmdir")
-    folder.write(data, place, overwrite=True)
-"""
-
-
-@pytest.mark.slow
-def test_a_dataset_killed_inside_every_rename_is_the_old_or_the_new_and_goes_on(
-    tmp_path: Path, killed_at_every_call: Callable[[str], list[Path]]
-) -> None:
-    old, found = example(), []
-    folder.write(old, tmp_path / "old")
-    places = killed_at_every_call(KILLED.format(old=str(tmp_path / "old")))
-    for place in places:
-        assert folder.is_dataset(place)
-        back = folder.read(place)
-        found.append(back.name)
-        assert back.digest() == old.digest() if back.name == "example" else back.boxes is None
-        folder.write(replace(old, info=replace(old.info, name="resumed")), place, overwrite=True)
-        assert folder.read(place).name == "resumed"
-        assert not [path.name for path in place.iterdir() if path.name.startswith(".")]
-    assert len(places) > 8
-    assert found == sorted(found)  # "example" until one call decides, "new" from then on
-    assert {*found} == {"example", "new"}

@@ -340,12 +340,3 @@ def test_a_jpeg_of_another_dataset_is_refused(tmp_path: Path, read: str) -> None
         with pytest.raises(InvalidFile, match=r"\.jpg: not the image the dataset was made with"):
             getattr(one, read)(0)
     assert getattr(source, read)(1) is not None
-
-
-def test_an_import_takes_no_other_file_of_the_same_size(tmp_path: Path) -> None:
-    (tmp_path / "src").mkdir()
-    (tmp_path / "src/a.bin").write_bytes(b"right")
-    (tmp_path / "dst/media").mkdir(parents=True)
-    (tmp_path / "dst/media/a.bin").write_bytes(b"other")
-    bring(tmp_path / "src", tmp_path / "dst", ["a.bin"])
-    assert (tmp_path / "dst/media/a.bin").read_bytes() == b"right"

@@ -1,6 +1,5 @@
 """The shards of a model run here: whole, each frame once, nothing mixed; frames that come or change are made anew."""
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,13 +14,12 @@ from hypothesis import strategies as st
 import strobe
 from strobe.core.answers import BoxAnswers, ClassAnswers, State
 from strobe.core.dataset import Dataset
-from strobe.core.errors import InvalidFile, StrobeError
+from strobe.core.errors import InvalidFile
 from strobe.core.files import read_json
 from strobe.core.records import Detections
 from strobe.core.tables import texts
 from strobe.core.tasks import Task
 from strobe.store.frame_names import FrameNames, keep_frames
-from strobe.store.run_folder import Run
 from strobe.store.shards import (
     KEY_FACTS,
     ModelShards,
@@ -180,18 +178,6 @@ def test_boxes_go_there_and_back(tmp_path: Path) -> None:
     assert found.label.tolist() == [2, 0]
     assert np.flatnonzero(found.scored).tolist() == [2, 3]
     assert found.reasons == {7: "broken"}
-
-
-def test_one_writer_at_a_time(tmp_path: Path) -> None:
-    run = Run(tmp_path / "run")
-    with run.predicting(), ThreadPoolExecutor(1) as pool:
-        with run.predicting():  # whoever holds it may ask again
-            pass
-        with pytest.raises(StrobeError, match="another strobe command is writing"):
-            pool.submit(run.predicting().__enter__).result()
-    with run.predicting():
-        pass
-    assert not run.path.exists(), "nothing came of it"
 
 
 @pytest.mark.parametrize(

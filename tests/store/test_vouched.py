@@ -4,12 +4,10 @@ import json
 import random
 from pathlib import Path
 
-import numpy as np
 import pytest
 from made_folder import edit_info
 
 from strobe.core.errors import InvalidFile
-from strobe.core.records import Verdict
 from strobe.store import dataset_folder as folder
 from strobe.store.dataset_json import read_info
 
@@ -83,18 +81,3 @@ def test_no_flipped_bit_of_dataset_json_goes_unnoticed(place: Path) -> None:
             silent.append((at, whole[max(0, at - 20) : at + 20], found))
     assert not silent
     assert refused > 0.9 * len(whole)
-
-
-def test_votes_change_the_digest_though_the_rest_is_vouched_for(place: Path) -> None:
-    data = folder.read(place)
-    ids, sets = data.frame_ids(), data.sets
-    row = int(np.flatnonzero(~sets.is_anchor)[0])
-    vote = Verdict(
-        verdict_id="1", annotator="Ann", at="2026-01-01T00:00:00+00:00", stage="pair", decision="similar",
-        set_id=str(sets.set_id[sets.set[row]]), frame_id=ids[int(sets.frame[row])],
-    )  # fmt: skip
-    with_vote = folder.append_verdicts(place, [vote])
-    again = folder.read(place)
-    assert again.frames.is_later("key")
-    assert again.digest() == with_vote.digest() != data.digest()
-    assert again.frames_digest() == data.frames_digest()

@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 
 from strobe.core.errors import InvalidValue, UnknownName
 from strobe.synthetic.actors import random_motion
-from strobe.synthetic.backgrounds import BACKGROUNDS, background
 from strobe.synthetic.classes import KINDS
-from strobe.synthetic.painter import TEXTURES, Painter, random_look
+from strobe.synthetic.painter import Painter, random_look
 from strobe.synthetic.sets import SyntheticOptions, balanced_clip
 from strobe.synthetic.world import Clip, World, WorldOptions
 
@@ -46,31 +45,6 @@ def test_classes_differ_in_shape_and_not_only_in_colour() -> None:
         for other in range(one):
             both = (outlines[one] & outlines[other]).sum() / (outlines[one] | outlines[other]).sum()
             assert both < 0.85, (KINDS[one].name, KINDS[other].name)
-
-
-@pytest.mark.parametrize("name", TEXTURES)
-def test_textures_stay_in_range_and_vary(name: str) -> None:
-    y, x = (np.mgrid[-1:1:40j, -1:1:40j]).astype(np.float32)
-    share = TEXTURES[name](x, y, 1.0)
-    assert 0 <= share.min() <= share.max() <= 1
-    assert (share.std() > 0.1) == (name != "plain")
-
-
-def test_families_of_ground_can_be_told_apart_by_simple_statistics() -> None:
-    """Nearest mean over colour and edge strength: far better than chance, or there would be nothing to correlate."""
-
-    def features(family: str, seed: int) -> np.ndarray:
-        pixels = np.asarray(background(family, 64, np.random.default_rng(seed)), dtype=float)
-        edges = [np.abs(np.diff(pixels.mean(axis=2), axis=axis)).mean() * 4 for axis in (0, 1)]
-        return np.array([*pixels.mean(axis=(0, 1)), *edges])
-
-    known = {family: np.mean([features(family, seed) for seed in range(6)], axis=0) for family in BACKGROUNDS}
-    right = [
-        min(known, key=lambda name: float(np.linalg.norm(known[name] - features(family, seed)))) == family
-        for family in BACKGROUNDS
-        for seed in range(10, 16)
-    ]
-    assert np.mean(right) > 0.8
 
 
 @pytest.mark.parametrize("seed", range(8))

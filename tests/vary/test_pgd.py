@@ -160,22 +160,6 @@ def test_the_same_seed_gives_the_same_pictures_and_another_one_others(shown) -> 
     assert [one.status for one in other] == [one.status for one in first]
 
 
-def test_items_stop_on_their_own(shown) -> None:
-    """What is done is not asked about again: the batches a model sees shrink."""
-    images, truth = shown
-    seen: list[int] = []
-
-    def counting(pixels: torch.Tensor) -> torch.Tensor:
-        seen.append(len(pixels))
-        return mean_colour(pixels)
-
-    attack(counting, images, truth, [str(n) for n in range(len(images))], levels=[12 / 255],
-           options=AttackOptions(pgd=Pgd(steps=30)))  # fmt: skip
-    assert seen[0] == len(images)
-    assert seen[-1] < len(images) / 2
-    assert max(seen) == len(images)
-
-
 def test_scores_that_are_no_numbers_fail_that_item_alone(shown) -> None:
     images, truth = shown
 

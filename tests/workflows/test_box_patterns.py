@@ -105,7 +105,7 @@ def _strobe(capsys: pytest.CaptureFixture[str], *words: object) -> str:
 SCORED = ("--empty-frames", "--box-format", "xywh", "--box-units", "pixels")
 
 
-@pytest.mark.parametrize("how", ["same", "none", "guess"])
+@pytest.mark.parametrize("how", ["same", "guess"])
 def test_a_page_of_boxes_that_ignore_the_frame_does_not_praise_them(
     data: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str], how: str
 ) -> None:

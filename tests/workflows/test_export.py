@@ -14,7 +14,6 @@ from PIL import Image
 
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError
-from strobe.formats.import_frames import FrameFiles
 from strobe.formats.sampled import ImportSampling
 from strobe.store import dataset_folder as folder
 from strobe.store.media import MediaSource
@@ -102,25 +101,3 @@ def test_votes_decide_what_is_exported(tmp_path: Path) -> None:
     everything = export(tmp_path / "set", "coco", tmp_path / "all", candidates=True)
     assert everything.dataset.n_sets == 2
     assert len(json.loads((tmp_path / "kept/annotations.json").read_text())["images"]) == 2
-
-
-def test_coco_of_labels_alone_comes_back(tmp_path: Path) -> None:
-    names = ("dog", "cat")
-    root = tmp_path / "frames" / "walk"
-    root.mkdir(parents=True)
-    for number in range(5):
-        pixels = np.full((16, 24, 3), 40 * number, np.uint8)
-        Image.fromarray(pixels).save(root / f"{number:03}.png")
-    first = import_dataset("frames", tmp_path / "frames", tmp_path / "set", files=FrameFiles(label=names)).dataset
-    export(tmp_path / "set", "coco", tmp_path / "out", media="copy")
-    # The images lie in images/ beside the JSON; nobody has to say so.
-    back = import_dataset("coco-vid", tmp_path / "out/annotations.json", tmp_path / "back").dataset
-    assert back.boxes is None
-    assert back.frames.key.tolist() == first.frames.key.tolist()
-    spoken = [{back.info.label_space.names[label] for label in back.labels_of(row)} for row in range(len(back.frames))]
-    assert spoken == [set(names)] * len(first.frames)
-    data = json.loads((tmp_path / "out/annotations.json").read_text())
-    data["images"][1]["category_ids"] = [77]
-    (tmp_path / "out/annotations.json").write_text(json.dumps(data))
-    with pytest.raises(StrobeError, match=r"images\[1\]: expected category_ids to be a list of known categories"):
-        import_dataset("coco-vid", tmp_path / "out/annotations.json", tmp_path / "again")

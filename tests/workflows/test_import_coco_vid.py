@@ -9,7 +9,6 @@ import pytest
 from made_imports import coco
 
 from strobe.core.errors import StrobeError
-from strobe.core.labels import space
 from strobe.formats.sampled import ImportSampling
 from strobe.store import dataset_folder as folder
 from strobe.workflows.import_dataset import ImportOptions, import_dataset
@@ -60,31 +59,6 @@ def test_youtube_vis_json_says_the_same(tmp_path: Path) -> None:
     assert one.frame_ids() == two.frame_ids()
     assert one.labels.label.tolist() == two.labels.label.tolist()
     assert one.boxes.xyxy.tolist() == two.boxes.xyxy.tolist()
-
-
-def test_coco_names_of_a_shipped_space_become_it(tmp_path: Path) -> None:
-    data = json.loads(coco(tmp_path / "src", images=False).read_text())
-    youtube = space("youtube-bb")
-    data["categories"] = [{"id": place, "name": name} for place, name in enumerate(reversed(youtube.names))]
-    (tmp_path / "a.json").write_text(json.dumps(data))
-    done = import_dataset("coco-vid", tmp_path / "a.json", tmp_path / "a", how=ImportOptions(media="none")).dataset
-    assert done.info.label_space == youtube
-    named = import_dataset(
-        "coco-vid",
-        tmp_path / "src/ann.json",
-        tmp_path / "b",
-        how=ImportOptions(media="none"),
-        options={"label_space": "youtube-bb"},
-    ).dataset
-    assert named.info.label_space == youtube
-    with pytest.raises(StrobeError, match="unknown class of imagenet-vid 'person'"):
-        import_dataset(
-            "coco-vid",
-            tmp_path / "src/ann.json",
-            tmp_path / "c",
-            how=ImportOptions(media="none"),
-            options={"label_space": "imagenet-vid"},
-        )
 
 
 @pytest.mark.parametrize(

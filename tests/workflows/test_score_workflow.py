@@ -283,7 +283,7 @@ class Measuring(Silent):
 
 
 def test_memory_does_not_grow_with_the_number_of_models(tmp_path: Path) -> None:
-    made = strobe.example_dataset(n_videos=1000, k=3)
+    made = strobe.example_dataset(n_videos=400, k=3)
     strobe.save_dataset(made, tmp_path / "data")
     save(made, tmp_path / "m.json")
     specs, measuring = [f"m{number}=preds:{tmp_path}/m.json" for number in range(9)], Measuring()

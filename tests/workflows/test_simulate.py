@@ -108,25 +108,6 @@ def test_labels_boxes_and_masks_from_files(tmp_path: Path) -> None:
     assert not (tmp_path / "out" / "masks" / "b.png").exists()
 
 
-@pytest.mark.parametrize("damage", ["no id", "wrapped", "another hash", "deep"])
-def test_a_damaged_note_of_a_clip_is_made_again(tmp_path: Path, damage: str) -> None:
-    photos = write_photos(tmp_path / "photos")
-    simulate([photos], tmp_path / "out", SimulateOptions(camera=QUICK))
-    before = everything(tmp_path / "out")
-    path = sorted((tmp_path / "out" / ".simulate").glob("*.json"))[0]
-    note = json.loads(path.read_text())
-    if damage == "no id":
-        note["VIDEO_ID"] = note.pop("video_id")
-    elif damage == "wrapped":
-        note["mirrored"] = {"x": note["mirrored"]}
-    elif damage == "another hash":
-        note["pixels"][0] = note["pixels"][1]
-    deep = '{"x": ' + "[" * 900 + "]" * 900 + "}"
-    path.write_text(deep if damage == "deep" else json.dumps(note))
-    assert simulate([photos], tmp_path / "out", SimulateOptions(camera=QUICK)).resumed == 3
-    assert everything(tmp_path / "out") == before
-
-
 @pytest.mark.slow
 def test_workers_and_a_kill_change_nothing(tmp_path: Path) -> None:
     photos = write_photos(tmp_path / "photos", each=4)

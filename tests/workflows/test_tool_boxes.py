@@ -138,20 +138,3 @@ def test_detections_of_supervision(dataset: Dataset, made: ModuleType) -> None:
     check(found, dataset, made)
     by_number: Any = answers_of(dict(enumerate(made.supervision())), dataset, FileOptions()).answers
     check(by_number, dataset, made)
-
-
-def test_a_fiftyone_dataset_in_memory(dataset: Dataset, made: ModuleType) -> None:
-    fiftyone = pytest.importorskip("fiftyone", reason="fiftyone is not installed; docs/detection.md says how to try it")
-    try:
-        fiftyone.list_datasets()
-    except Exception as error:  # its database is a program that does not run everywhere
-        pytest.skip(f"fiftyone has no database here: {error}")
-    found: Any = answers_of(made.fiftyone_dataset(), dataset, FileOptions()).answers
-    check(found, dataset, made)
-
-
-def test_ultralytics_writes_what_is_stored(made: ModuleType, tmp_path: Path) -> None:
-    pytest.importorskip("ultralytics", reason="ultralytics is not installed; docs/detection.md says how to try it")
-    made.ultralytics(tmp_path)
-    for path in sorted((TOOLS / "ultralytics/labels").glob("*.txt")):
-        assert (tmp_path / "labels" / path.name).read_text() == path.read_text(), path.name

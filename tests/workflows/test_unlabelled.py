@@ -76,14 +76,6 @@ def test_they_are_not_wrong(run: Path) -> None:
     assert [line.rsplit(",", 1)[-1] for line in headline] == ["unlabelled_sets", "1", "1"]
 
 
-def test_they_are_no_video_a_gate_needs(run: Path, called: Called) -> None:
-    """Five videos say nothing about others: the sixth, which a paired test needs, has no label."""
-    rule = ("gate", run, "-m", "bad", "--baseline", "good", "--max-loss", "acc_orig=50")
-    said = called(*rule, "--for", "other-videos", code=3)
-    assert "inconclusive, 5 videos cannot give a significant result" in said
-    assert "needs at least 6 videos" in said
-
-
 def test_python_excludes_and_warns(six: Dataset) -> None:
     dataset = without_labels(six, [5])
     with pytest.warns(UserWarning, match=EXCLUDED):

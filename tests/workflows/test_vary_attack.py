@@ -222,25 +222,6 @@ def test_apgd_makes_a_folder_of_its_own_and_what_is_printed_is_an_upper_bound(
     words[3] = place / "plain"
     assert strobe(*words) == 0
     assert "(--method apgd) may find more" in capsys.readouterr().out
-    run = [
-        "eval",
-        place / "auto",
-        "-m",
-        model(place),
-        "-o",
-        place / "auto-run",
-        "--device",
-        "cpu",
-        "--bootstrap",
-        "100",
-    ]
-    assert strobe(*run) == 0
-    out = capsys.readouterr().out
-    assert "upper bound on the target's robust accuracy, up to" in out
-    assert "a stronger search can only lower these bounds" in out
-    page = (place / "auto-run/report.html").read_text()
-    assert "Upper bound on robust accuracy" in page
-    assert "Robust accuracy, per cent" not in page
 
 
 @pytest.mark.parametrize(
