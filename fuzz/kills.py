@@ -205,7 +205,11 @@ def state_of(killed: Killed, place: Path) -> dict[str, str]:
             for name_of in ("at", "command", "versions", "sha256"):
                 content.pop(name_of, None)
             for model in content.get("models", {}).values():
-                for name_of in ("seconds", "frames", "speed"):  # timings, and counts that depend on earlier work
+                for name_of in (
+                    "seconds",
+                    "frames",
+                    "frames_per_second",
+                ):  # timings, and counts that depend on earlier work
                     model.pop(name_of, None)
             data = json.dumps(content, sort_keys=True).encode()
         if path.suffix == ".sqlite" or path.name == ".lock":

@@ -1,6 +1,7 @@
 """Answers that say nothing of flicker: constant ones, guesses, ties, another model's; said wherever figures stand."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,6 @@ import pytest
 
 import strobe
 from strobe.analyses.answer_patterns import AnswerPattern
-from strobe.cli.main import main
 from strobe.core.dataset import Dataset
 
 N_VIDEOS = 30
@@ -107,25 +107,17 @@ def folder(data: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def _strobe(capsys: pytest.CaptureFixture[str], *words: object, code: int = 0) -> str:
-    with pytest.raises(SystemExit) as left:
-        main([str(word) for word in words])
-    said = capsys.readouterr()
-    assert left.value.code == code, said.err
-    return said.out + said.err
-
-
-def test_a_constant_model_beside_a_good_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_constant_model_beside_a_good_one(folder: Path, called: Callable[..., str]) -> None:
     run = folder / "two"
     models = ("-m", f"good=preds:{folder}/good.json", "-m", f"m=preds:{folder}/constant.json")
-    _strobe(capsys, "eval", folder / "data", *models, "-o", run)
+    called("eval", folder / "data", *models, "-o", run)
     page = (run / "report.html").read_text(encoding="utf-8")
     assert "good gets " in page
     assert "This model is excluded from this summary." in page
     assert "such a warning below the results" not in page
-    compared = _strobe(capsys, "compare", run)
+    compared = called("compare", run)
     assert " m: it answers “" in compared
-    gated = _strobe(capsys, "gate", run, "-m", "m", "--baseline", "good", "--max-loss", "drop=5")
+    gated = called("gate", run, "-m", "m", "--baseline", "good", "--max-loss", "drop=5")
     assert "m: it answers “" in gated
     assert "m: it answers “" in (run / "gate/gate.md").read_text(encoding="utf-8")
     assert "m: it answers “" in (run / "gate/gate.xml").read_text(encoding="utf-8")
@@ -133,15 +125,15 @@ def test_a_constant_model_beside_a_good_one(folder: Path, capsys: pytest.Capture
     assert any(caution.startswith("m: it answers") for caution in cautions)
 
 
-def test_models_with_the_same_answers_are_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_models_with_the_same_answers_are_named(folder: Path, called: Callable[..., str]) -> None:
     """docs/ci.md: two models that share their weights by mistake passed every gate in silence."""
     run, line = folder / "same", "new: it gives the same answers as base on every frame; is it the same model?"
     models = ("-m", f"base=preds:{folder}/good.json", "-m", f"new=preds:{folder}/good.json")
-    assert line in _strobe(capsys, "eval", folder / "data", *models, "-o", run)
+    assert line in called("eval", folder / "data", *models, "-o", run)
     assert line in (run / "report.html").read_text(encoding="utf-8")
     assert json.loads((run / "results.json").read_text())["models"]["new"]["answers"]["same_as"] == ["base"]
-    assert line in _strobe(capsys, "score", run)
-    assert "They give the same answers on every frame; are they the same model?" in _strobe(capsys, "compare", run)
+    assert line in called("score", run)
+    assert "They give the same answers on every frame; are they the same model?" in called("compare", run)
     rules = ("--max-loss", "acc_pmk=5")
-    assert line in _strobe(capsys, "gate", run, "-m", "new", "--baseline", "base", *rules)
+    assert line in called("gate", run, "-m", "new", "--baseline", "base", *rules)
     assert line in (run / "gate/gate.md").read_text(encoding="utf-8")

@@ -55,18 +55,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def called(command: Callable[..., tuple[int, str, str]]) -> Called:
-    """Call strobe; what it printed, after its exit code was checked."""
-
-    def call(*words: object, code: int = 0) -> str:
-        ended, out, err = command(*map(str, words))
-        assert ended == code, out + err
-        return out + err
-
-    return call
-
-
 def evaluated(called: Called, *words: object, model: str = "make", out: str = "run", code: int = 0) -> str:
     return called("eval", *words, "-m", f"py:m.py:{model}", "-o", out, *QUICK, code=code)
 

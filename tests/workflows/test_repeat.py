@@ -60,18 +60,6 @@ Called = Callable[..., str]
 N = 12 * 5
 
 
-@pytest.fixture
-def called(command: Callable[..., tuple[int, str, str]]) -> Called:
-    """Call strobe; what it printed, after its exit code was checked."""
-
-    def call(*words: object, code: int = 0) -> str:
-        ended, out, err = command(*map(str, words))
-        assert ended == code, out + err
-        return out + err
-
-    return call
-
-
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Twelve clips, k = 2, and models that guess."""

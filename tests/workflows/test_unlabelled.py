@@ -39,18 +39,6 @@ def perfect(dataset: Dataset, wrong: tuple[int, ...] = ()) -> dict[str, str]:
 
 
 @pytest.fixture
-def called(command: Callable[..., tuple[int, str, str]]) -> Called:
-    """Call strobe; what it printed, after its exit code was checked."""
-
-    def call(*words: object, code: int = 0) -> str:
-        ended, out, err = command(*map(str, words))
-        assert ended == code, out + err
-        return out + err
-
-    return call
-
-
-@pytest.fixture
 def run(six: Dataset, tmp_path: Path, called: Called) -> Path:
     """A run of two models on six sets, the last without a label: `good` is right everywhere, `bad` wrong on one."""
     folder = strobe.save_dataset(without_labels(six, [5]), tmp_path / "data")
