@@ -40,14 +40,6 @@ def test_labels_spans_boxes_and_anchors(make_clip: MakeClip, tmp_path: Path) -> 
     assert dataset.info.label_source == "frame"
 
 
-def test_frame_labels_score_members_with_their_anchors(make_clip: MakeClip, tmp_path: Path) -> None:
-    path = make_clip("one.mp4")
-    (tmp_path / "labels.csv").write_text("video,label,frame\none,dog,12\n")
-    dataset = build([path], tmp_path / "out", BuildOptions(labels=tmp_path / "labels.csv")).dataset
-    assert dataset.info.label_source == "anchor"
-    assert list(dataset.sets.set_id) == ["one@12"]
-
-
 def boxes_on(path: Path, frames: Iterable[int], video: str = "one") -> Path:
     rows = [f"{video},{frame},dog,1,2,30,40" for frame in frames]
     path.write_text("\n".join(["video,frame,label,x0,y0,x1,y1", *rows]) + "\n")

@@ -189,12 +189,6 @@ def test_a_span_outside_the_video_spoils_that_video_only(make_clip: MakeClip, tm
     assert list(built.dataset.videos.name) == ["good"]
 
 
-def test_a_video_of_one_frame_is_a_set_of_its_anchor(make_clip: MakeClip, tmp_path: Path) -> None:
-    built = build([make_clip("one.mp4", n=1)], tmp_path / "out", DOG)
-    assert built.dataset.n_sets == 1
-    assert len(built.dataset.sets.set) == 1
-
-
 def test_frames_too_large_are_refused_before_they_are_decoded(make_clip: MakeClip, tmp_path: Path) -> None:
     wide = make_clip("wide.mkv", codec="ffv1", size=(30_000, 16), n=2)
     built = build([wide, make_clip("good.mp4")], tmp_path / "out", DOG)

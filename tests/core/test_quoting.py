@@ -13,7 +13,6 @@ import pytest
 import strobe
 from strobe.core.errors import InvalidFile
 from strobe.core.files import WRITTEN, below
-from strobe.core.quoting import safe_markdown
 
 SOURCE = Path(strobe.__file__).parent
 FOLDER_MAKERS = {"make_folder", "swapping", "writing", "mkdir"}
@@ -69,14 +68,6 @@ def test_every_writer_of_markdown_escapes_names() -> None:
     assert {"report/gate.py", "formats/export_card.py", "workflows/train_card.py"} <= writers
     for module in writers:
         assert "safe_markdown(" in (SOURCE / module).read_text(encoding="utf-8"), module
-
-
-def test_nobody_is_mentioned_by_a_name() -> None:
-    said = safe_markdown("hf:a/b@user <b> [x](http://y) | #12")
-    assert "@user" not in said
-    assert "<b>" not in said
-    assert "\\[x\\]" in said
-    assert "\\#12" in said
 
 
 # -- folders below a given one -------------------------------------------------------------------------------------

@@ -138,27 +138,6 @@ def test_a_file_that_was_read_is_part_of_the_key(how: str, when: str, tmp_path: 
     assert keys[0] == keys[2] != keys[1]
 
 
-def test_objects_and_networks_have_what_they_read_in_their_preprocessing(tmp_path: Path) -> None:
-    path = tmp_path / "mine.py"
-    path.write_text(
-        "import json, os, torch\nfrom net import Net\nfrom strobe import ImagePlan\n"
-        "def make():\n"
-        "    with open(os.path.dirname(__file__) + '/c.json') as file:\n        at = json.load(file)\n"
-        "    return Net(at), ImagePlan(size_hw=(8, 8)), ['cat', 'dog']\n"
-    )
-    net = (
-        "import torch\nclass Net(torch.nn.Module):\n    def __init__(self, at):\n        super().__init__()\n"
-        "        self.at = at\n    def forward(self, x):\n"
-        "        return x.mean((1, 2, 3))[:, None] + torch.tensor([[0, {}]]) * self.at\n"
-    )
-    keys = []
-    for at, factor in ((1, 1.0), (2, 1.0), (2, 2.0)):
-        (tmp_path / "c.json").write_text(str(at))
-        (tmp_path / "net.py").write_text(net.format(factor))
-        keys.append(_load(path).spec.preprocessing["plugin_files"])
-    assert len(set(keys)) == 3
-
-
 def test_a_relative_path_that_misses_the_file_beside_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """docs/ci.md: base/model.py read the pull request's weights, and both models had the same figures."""
     text = MODEL.format(imports="", value="np.load('w.npy')")

@@ -82,14 +82,6 @@ def test_the_mask_is_where_the_object_is() -> None:
         assert same[~mask].mean() < 0.05
 
 
-def test_nothing_moves_when_motion_is_off_and_something_does_when_it_is_on() -> None:
-    still, moving = World(BARE).clip(3), World(replace(BARE, motion=1.0)).clip(3)
-    flapping = KINDS[still.label].flap > 0
-    changed = (still.frames != still.frames[:1]).any(axis=3).mean()
-    assert changed == 0 or flapping
-    assert (moving.frames[0] != moving.frames[-1]).mean() > 0.5
-
-
 def test_a_fixed_label_or_ground_changes_nothing_else() -> None:
     plain = World(SMALL).clip(11)
     fixed = World(SMALL).clip(11, background=plain.background_name)

@@ -114,21 +114,6 @@ def test_minimal_finds_what_trying_every_level_finds(shown, norm) -> None:
 
 
 @pytest.mark.parametrize("norm", ["linf", "l2"])
-def test_alone_and_in_a_batch_it_is_the_same_finding(shown, norm) -> None:
-    images, truth = shown
-    options = AttackOptions(pgd=Pgd(norm=norm, steps=5), restarts=1)
-    levels = [2 / 255, 6 / 255] if norm == "linf" else [0.1, 0.4]
-    together = run(shown, norm, levels, steps=5)
-    for place in range(0, len(images), 3):
-        part = slice(place, place + 1)
-        (alone,) = attack(mean_colour, images[part], truth[part], [str(place)], levels=levels, options=options)
-        one = together[place]
-        assert (alone.status, alone.reach) == (one.status, one.reach)
-        if one.image is not None:
-            assert (alone.image == one.image).all()
-
-
-@pytest.mark.parametrize("norm", ["linf", "l2"])
 def test_a_network_alone_and_in_a_batch_finds_at_the_same_level(norm) -> None:
     """Convolutions round otherwise in another batch: the bound is the same status and, where found, the same level."""
     torch.manual_seed(3)

@@ -167,35 +167,6 @@ def test_eval_says_the_same_of_both_and_per_corruption(photos: Path, tmp_path: P
     assert "data:image" in (tmp_path / "run-rendered" / "report.html").read_text()
 
 
-def test_frames_kept_in_their_videos_become_files(tmp_path: Path) -> None:
-    av = pytest.importorskip("av")
-    from strobe.build.options import AnchorOptions
-    from strobe.workflows.build import build
-    from strobe.workflows.options import BuildOptions
-
-    clip = tmp_path / "clip.mp4"
-    with av.open(str(clip), "w") as container:
-        stream = container.add_stream("libx264", rate=25)
-        stream.width, stream.height, stream.pix_fmt = 48, 32, "yuv420p"
-        stream.codec_context.thread_count = 1
-        for place in range(12):
-            image = np.full((32, 48, 3), 20 * place, np.uint8)
-            image[8:20, place : place + 10] = (200, 30, 90)
-            for packet in stream.encode(av.VideoFrame.from_ndarray(image, format="rgb24")):
-                container.mux(packet)
-        for packet in stream.encode():
-            container.mux(packet)
-    options = BuildOptions(label=("dog",), sampling=AnchorOptions(k=2, every=5), reference=True, workers=1)
-    source = build([clip], tmp_path / "ds", options).dataset
-    wanted = {source.frame_ids()[row]: frame_source(source).read(row) for row in source.sets.anchor_frame.tolist()}
-    vary_corruption(tmp_path / "ds", tmp_path / "c", SOME)
-    clip.unlink()
-    found = pixels(tmp_path / "c")
-    assert len(found) == len(wanted) * 7
-    for name, image in wanted.items():
-        np.testing.assert_array_equal(found[name], image)
-
-
 def test_workers_make_the_same(photos: Path, tmp_path: Path) -> None:
     options = replace(SOME, store=True, kind=("fog",), severity=(2,), name="c")
     one = vary_corruption(photos, tmp_path / "one", options).dataset

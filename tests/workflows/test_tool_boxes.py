@@ -13,7 +13,6 @@ import pytest
 from strobe.api.given import answers_of
 from strobe.core.answers import BoxAnswers
 from strobe.core.dataset import Dataset
-from strobe.core.errors import StrobeError
 from strobe.formats.bring import FileOptions
 from strobe.formats.read_detections import read_detections
 from strobe.store import dataset_folder as folder
@@ -116,20 +115,6 @@ def test_frames_are_matched_by_time(dataset: Dataset, made: ModuleType, tmp_path
     found = read_detections(path, dataset)
     check(found.answers, dataset, made)
     assert "its frames are matched by time" in found.notes
-
-
-def test_the_message_shows_frames_of_both_sides(dataset: Dataset, made: ModuleType, tmp_path: Path) -> None:
-    labels = tmp_path / "labels"
-    labels.mkdir()
-    for number in range(40, 45):
-        (labels / f"clip_{number}.txt").write_text("0 0.5 0.5 0.1 0.1\n", encoding="utf-8")
-    with pytest.raises(StrobeError) as caught:
-        read_detections(labels, dataset)
-    text = str(caught.value)
-    assert "5 of 5 frames are not in" in text
-    assert "clip_40, clip_41, clip_42, …" in text
-    assert "its frames are clip/000000.png, clip/000001.png, clip/000002.png; " in text
-    assert "a frame number (here from 0)" in text
 
 
 def test_detections_of_supervision(dataset: Dataset, made: ModuleType) -> None:
