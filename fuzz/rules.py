@@ -22,6 +22,13 @@ __all__ = ["rule_plan", "run_rules"]
 BESIDE = {"eval", "gate", "history", "inspect", "predict", "report", "review", "score"}
 """Verbs that write a few files of their own names beside what a folder already has."""
 
+SETTINGS = OTHERWISE | {
+    "attack": ("--steps", "2"),
+    "eval-videos": ("--every", "2"),
+    "import-photos": ("--no-media",),
+}
+"""Options that make another folder of the same inputs."""
+
 _KILLS = 2
 
 
@@ -98,9 +105,9 @@ def _foreign(killed: Killed, start: Path, work: Path) -> str:
 
 
 def _settings(verb: str, killed: Killed, whole: Path, expected: dict[str, str]) -> str:
-    if verb not in OTHERWISE:
+    if verb not in SETTINGS:
         return ""
-    problem = _refused(killed, whole, OTHERWISE[verb])
+    problem = _refused(killed, whole, SETTINGS[verb])
     return problem or ("" if state_of(killed, whole) == expected else "the folder was changed")
 
 

@@ -19,7 +19,7 @@ OTHERWISE = {
     "simulate": ("--seed", "5"),
     "synthesize": ("--seed", "5"),
     "vary": ("--kind", "contrast"),
-    "ladder": ("--rungs", "zoom"),
+    "ladder": ("--rungs", "crop"),
     "generator": ("--seed", "5"),
     "import-coco-vid": ("--seed", "5"),
 }

@@ -22,13 +22,12 @@ from strobe.core.errors import MissingExtra, StrobeError
 from strobe.core.files import sha256_of_file
 from strobe.core.labels import LabelSpace
 from strobe.core.ports import Silent
-from strobe.core.tables import texts
 from strobe.engine.prediction import PredictOptions
 from strobe.report import page as page_module
 from strobe.report.headline import print_headline
 from strobe.store import dataset_folder as folder
 from strobe.workflows.evaluate import Evaluation, evaluate
-from strobe.workflows.score import ScoreRunOptions, score_run
+from strobe.workflows.score import ScoreRunOptions
 
 COLOURS = ("red", "green", "blue")
 QUICK = ScoreRunOptions(options=ScoreOptions(replicates=100, control_seeds=3))
@@ -47,20 +46,6 @@ def mean_colour(images):
 
 def make():
     return mean_colour, CLASSES
-
-def stops_half_way():
-    seen = []
-    def forward(images):
-        seen.extend(images if images[0].shape == (24, 32, 3) else ())
-        if len(seen) > 12 and not Path(__file__).with_name("go-on").exists():
-            raise RuntimeError("the power is out")
-        return mean_colour(images)
-    return forward, CLASSES
-
-def never():
-    def forward(images):
-        raise RuntimeError("not today")
-    return forward, CLASSES
 """
 
 
@@ -158,29 +143,6 @@ def test_a_model_and_a_file_in_one_command(data: Path, capsys: pytest.CaptureFix
     )
 
 
-def test_a_model_that_stops_half_way_sinks_nobody_and_resumes(data: Path) -> None:
-    good, bad = f"py:{data.parent}/mine.py:make", f"py:{data.parent}/mine.py:stops_half_way"
-    (data.parent / "theirs.json").write_text(json.dumps(predictions(data)))
-    found = go(data, bad, good, f"preds:{data.parent}/theirs.json")
-    assert [one.name for one in found.failed] == [bad]
-    assert "the power is out" in str(found.failed[0].error)
-    assert set(found.results.models) == {good, "theirs"}
-    # A later command for another model still works, and says what it left out.
-    later = go(data, good)
-    assert set(later.results.models) == {good, "theirs"}
-    assert len(later.left_out) == 1
-    assert "frames have no prediction yet" in later.left_out[0]
-    with pytest.raises(StrobeError, match="run the same predict command again"):
-        score_run(data.parent / "run", QUICK, Silent())
-    (data.parent / "go-on").touch()
-    (data.parent / "calls.txt").unlink()
-    done = go(data, bad, good)
-    assert not done.failed
-    assert counts(done.results, bad) == (5, 5, 5)
-    again = sum(int(line) for line in (data.parent / "calls.txt").read_text().split())
-    assert 0 < again < 25, "only what was missing is predicted"
-
-
 def test_nothing_runs_when_scoring_would_be_refused(data: Path) -> None:
     plugin = f"py:{data.parent}/mine.py:make"
     (data.parent / "types.csv").write_text("model,standard\nx,perhaps\n")
@@ -207,29 +169,6 @@ def test_the_dataset_is_read_once(data: Path, monkeypatch: pytest.MonkeyPatch) -
     assert len(reads) == 1
     assert len(tables) == 1
     assert len(digests) <= 10, "each table is hashed once: frames, and all of them"
-
-
-def test_a_dataset_that_grew_is_predicted_where_it_grew(data: Path) -> None:
-    plugin, calls = f"py:{data.parent}/mine.py:make", data.parent / "calls.txt"
-    go(data, plugin)
-    assert sum(int(line) for line in calls.read_text().split()) == 25
-    calls.unlink()
-    paint(data, n_videos=7)
-    found = go(data, plugin)
-    assert sum(int(line) for line in calls.read_text().split()) == 10
-    assert counts(found.results, plugin) == (7, 7, 7)
-    # An image that was replaced is looked at again; and so it stays.
-    calls.unlink()
-    Image.fromarray(np.zeros((24, 32, 3), dtype=np.uint8)).save(data / "media/0-0.png")
-    dataset = folder.read(data)
-    sha = texts([sha256_of_file(data / name) for name in dataset.frames.media.tolist()])
-    folder.write(replace(dataset, frames=replace(dataset.frames, sha256=sha)), data, overwrite=True)
-    go(data, plugin)
-    assert calls.read_text() == "5\n", "with its batch, which is kept whole"
-    calls.unlink()
-    go(data, plugin)
-    assert not calls.exists()
-    assert score_run(data.parent / "run", QUICK, Silent()).results.dataset.n_sets == 7
 
 
 def test_a_file_brought_for_other_frames_is_left_out_and_said(data: Path) -> None:
