@@ -1,15 +1,12 @@
 """What is particular to one kind of detector."""
 
-import json
 import threading
 import time
-import warnings
 from concurrent.futures import ThreadPoolExecutor
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from made_detectors import THREE, hf_folder, run, torchvision_weights
+from made_detectors import THREE, run, torchvision_weights
 
 from strobe.core.errors import ModelFailed, StrobeError
 from strobe.core.labels import LabelSpace, space
@@ -123,52 +120,3 @@ def test_ultralytics_pickles_need_trust(tmp_path):
         load(ModelName("ultralytics", str(file)), LoadOptions(device="cpu"))
     with pytest.raises(StrobeError, match="--offline forbids"):
         load(ModelName("ultralytics", "yolo11n.pt"), LoadOptions(device="cpu", offline=True))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("kind", "size"), [("detr", (64, 96)), ("rtdetr", (64, 64))])
-def test_a_real_detr_and_its_onnx_export_agree(tmp_path, kind, size):
-    """The same weights through transformers and through torch's export and our decoder give the same boxes."""
-    import torch
-
-    from strobe.models.registry import load_model
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        real = load_model(f"hf:{hf_folder(tmp_path, kind)}", LoadOptions(device="cpu", offline=True))
-
-        class Outputs(torch.nn.Module):
-            def __init__(self):
-                super().__init__()
-                self.inner = real._module
-
-            def forward(self, pixel_values):
-                found = self.inner(pixel_values=pixel_values)
-                return found.logits, found.pred_boxes
-
-        path = tmp_path / f"{kind}.onnx"
-        torch.onnx.export(
-            Outputs().eval(), (torch.zeros(1, 3, *size),), str(path), input_names=["pixel_values"],
-            output_names=["logits", "pred_boxes"], dynamo=False, opset_version=17,
-        )  # fmt: skip
-    path.with_suffix(".json").write_text(
-        json.dumps({"task": "detection", "layout": kind, "labels": list(THREE.names), "score_threshold": 0})
-    )
-    exported = load_model(f"onnx:{path}", LoadOptions())
-    image = np.random.default_rng(5).integers(0, 256, (*size, 3), dtype=np.uint8)
-    ours = run(exported, [image])[0]
-    # transformers' own reading of the exported file's outputs: the reference for our decoder.
-    pixels = exported.pixels_of([exported.prepare(image)[0]])
-    logits, boxes = (torch.from_numpy(one) for one in exported._session.run(None, {"pixel_values": pixels}))
-    outputs = SimpleNamespace(logits=logits, pred_boxes=boxes)
-    theirs = real._processor.post_process_object_detection(outputs, threshold=0.0, target_sizes=[size])[0]
-    n = len(theirs["scores"])
-    assert n >= 9
-    order = np.argsort(-theirs["scores"].numpy(), kind="stable")
-    np.testing.assert_allclose(ours.score[:n], theirs["scores"].numpy()[order], atol=1e-6)
-    for place in order[:6]:
-        box = theirs["boxes"][place].numpy().clip(0, [size[1], size[0]] * 2)
-        off = np.abs(ours.xyxy - box).max(axis=1) + (ours.label != int(theirs["labels"][place])) * 1e6
-        assert off.min() < 1e-3
-    if kind == "detr":  # torch's exporter changes RT-DETR's own arithmetic a little; DETR agrees all the way
-        np.testing.assert_allclose(run(real, [image])[0].score, ours.score[:n], atol=1e-5)
