@@ -79,8 +79,8 @@ def test_youtube_vis_json_says_the_same(tmp_path: Path) -> None:
         (lambda d: d["annotations"][2].update(bbox=[1, 2, 3, float("nan")]), r"annotations\[2\]: bbox .* finite"),
         (lambda d: d["images"][3].update(category_ids=[[]]), r"images\[3\]: expected category_ids"),
         (lambda d: d["images"][3].update(category_ids=0.5), r"images\[3\]: expected category_ids"),
-        (lambda d: d["annotations"][2].update(track_id=10**30), r"annotations\[2\]"),
-        (lambda d: d["annotations"][2].update(track_id=float("inf")), r"ann\.json"),
+        (lambda d: d["annotations"][2].update(instance_id=10**30), r"annotations\[2\]"),
+        (lambda d: d["annotations"][2].update(instance_id=float("inf")), r"ann\.json"),
         (lambda d: d["annotations"].clear(), "none of the 2 videos has a labelled frame"),
     ],
 )
