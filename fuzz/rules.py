@@ -8,6 +8,7 @@ an uninterrupted run. `kill/NAME/steps` kills at every step; this sweep draws so
 import random
 import resource
 import shutil
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -38,7 +39,7 @@ def rule_plan() -> list[str]:
 
 
 def run_rules(name: str, *, corpus: Path, work: Path) -> Outcome:
-    """Try every rule on one command. The finding is the first that it broke."""
+    """Try every rule that applies to one command. The finding is the first that it broke."""
     verb = name.removeprefix("rules/")
     killed = KILLS[verb]
     outcome = Outcome(case=name, verb=verb, command=verb, code=0)  # type: ignore[arg-type]  # a name, not a number
@@ -50,7 +51,7 @@ def run_rules(name: str, *, corpus: Path, work: Path) -> Outcome:
         outcome.finding = f"uninterrupted: {done.ended}: {done.stderr[-300:]}"
         return outcome
     expected = state_of(killed, whole)
-    rules = {
+    rules: dict[str, Callable[[], str | None]] = {
         "again": partial(_again, killed, whole, expected),
         "held": lambda: held(killed, _copy(start, work / "held")),
         "foreign": partial(_foreign, killed, start, work / "foreign"),
@@ -59,8 +60,9 @@ def run_rules(name: str, *, corpus: Path, work: Path) -> Outcome:
         "kills": partial(_kills, name, killed, start, work, expected),
     }
     for rule, holds in rules.items():
-        outcome.kinds.append(rule)
-        if problem := holds():
+        problem = holds()
+        outcome.kinds += [rule] if problem is not None else []
+        if problem:
             outcome.finding = f"{rule}: {problem}"
             break
     return outcome
@@ -90,10 +92,10 @@ def _again(killed: Killed, whole: Path, expected: dict[str, str]) -> str:
     return "" if files == expected else f"run again, {difference(files, expected)}"
 
 
-def _foreign(killed: Killed, start: Path, work: Path) -> str:
+def _foreign(killed: Killed, start: Path, work: Path) -> str | None:
     """A folder with somebody's file: the command leaves it alone, or writes beside it if it writes to any folder."""
     if any(name == killed.dest for name in killed.place) or killed.before:
-        return ""
+        return None
     place = _copy(start, work)
     mine = place / killed.dest / "thesis" / "mine.tex"
     mine.parent.mkdir(parents=True)
@@ -104,20 +106,20 @@ def _foreign(killed: Killed, start: Path, work: Path) -> str:
     return "" if done.code == 0 and mine.read_text(encoding="utf-8") == "mine" else f"exit {done.code}"
 
 
-def _settings(verb: str, killed: Killed, whole: Path, expected: dict[str, str]) -> str:
+def _settings(verb: str, killed: Killed, whole: Path, expected: dict[str, str]) -> str | None:
     if verb not in SETTINGS:
-        return ""
+        return None
     problem = _refused(killed, whole, SETTINGS[verb])
     return problem or ("" if state_of(killed, whole) == expected else "the folder was changed")
 
 
-def _disk(killed: Killed, start: Path, whole: Path, work: Path, expected: dict[str, str]) -> str:
+def _disk(killed: Killed, start: Path, whole: Path, work: Path, expected: dict[str, str]) -> str | None:
     """No file may grow beyond half of the largest one; then the disk has room again."""
     old = tree(start)
     new = [size for name, (_, size, _) in tree(whole).items() if old.get(name, (0, -1, 0))[1] != size]
     most = max(new, default=0) // 2
     if most < 600:  # what the command prints counts, too
-        return ""
+        return None
     place = _copy(start, work)
     full = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
     done = call(killed.words, cwd=place, limit_s=60, before=full)
