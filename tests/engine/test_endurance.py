@@ -17,11 +17,11 @@ from pathlib import Path
 from strobe.core.ports import Silent
 from strobe.store import dataset_folder as folder
 from strobe.models.options import LoadOptions
-from strobe.engine.prediction import PredictOptions
+from strobe.engine.running import Running
 from strobe.workflows.predict import predict
 
 data, out, model = sys.argv[1:]
-(run,) = predict(folder.read(Path(data)), [model], Path(out), PredictOptions(load=LoadOptions(device="cpu")), Silent())
+(run,) = predict(folder.read(Path(data)), [model], Path(out), Running(device="cpu"), Silent())
 if not run.ok:
     raise SystemExit(run.error)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)

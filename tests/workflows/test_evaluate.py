@@ -22,7 +22,7 @@ from strobe.core.errors import MissingExtra, StrobeError
 from strobe.core.files import sha256_of_file
 from strobe.core.labels import LabelSpace
 from strobe.core.ports import Silent
-from strobe.engine.prediction import PredictOptions
+from strobe.engine.running import Running
 from strobe.report import page as page_module
 from strobe.report.headline import print_headline
 from strobe.store import dataset_folder as folder
@@ -107,7 +107,7 @@ def go(
 ) -> Evaluation:
     heard = Noting([] if notes is None else notes)
     return evaluate(
-        data, models, data.parent / "run", prediction=PredictOptions(shard_size=5), request=request, progress=heard,
+        data, models, data.parent / "run", prediction=Running(shard_size=5), request=request, progress=heard,
         with_report=report, show=show,
     )  # fmt: skip
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from strobe.analyses.clips import Scope
     from strobe.analyses.plan import ScoreOptions
     from strobe.api.faces import ClassifierScore, ClipVerdicts, Comparisons, DetectorScore
-    from strobe.formats.bring import FileOptions
+    from strobe.formats.prediction_files import FileOptions
     from strobe.studies.detection.records import DetectionOptions
     from strobe.workflows.score import ScoredRun
 
@@ -356,7 +356,7 @@ def load_predictions(
 def _files(
     kind: Kind, merge: str, *, allow_missing: bool = False, ignore_extra: bool = False, empty_frames: bool = False
 ) -> "FileOptions":
-    from strobe.formats.bring import FileOptions
+    from strobe.formats.prediction_files import FileOptions
 
     return FileOptions(
         kind=kind,

@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +17,11 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import ModelFailed, StrobeError, printable
 from strobe.core.ports import FrameSource, Image
 from strobe.engine.engine import ModelOutcome
-from strobe.engine.views import Crops
+from strobe.engine.views import Crops, derived_store, write_derived
 from strobe.metrics.remedies import Remedy
 from strobe.models.grammar import RemedyView
 from strobe.store.frame_names import FrameNames
 from strobe.store.run_folder import Run, StoredModel
-from strobe.store.shards import ModelShards
 
 _AT_ONCE = 4096
 MARGIN = 0.08
@@ -44,43 +42,18 @@ def derive_remedy(
     answers = _storable(answers, len(space))
     kind = "boxes" if isinstance(answers, BoxAnswers) else answers.kind
     source_space = (held.facts.get("spec") or {}).get("label_space") or space.to_json()
-    facts: dict[str, Any] = {
+    identity = {
         "weights": _digest(answers, rows),
         "preprocessing": {"remedy": view.remedy.text, "of": held.name},
         "kind": kind,
-        "projection": space.digest,
-        "merge": "max",
-        "decode": "cpu",
     }
-    store = ModelShards(run.path, name, facts=facts, frames=frames, task=held.task, n_classes=len(space))
-    store.describe(
-        {
-            **facts,
-            "frames_digest": frames.digest,
-            "label_space": space.digest,
-            "model_type": None,
-            "standard": False,
-            "childless": held.facts.get("childless", []),
-            "view": "remedy",
-            "remedy": view.remedy.text,
-            "of": held.name,
-            "forwards": forwards,
-            "spec": {
-                "name": name,
-                "provider": "remedy",
-                "kind": kind,
-                "label_space": source_space,
-            },
-        }
+    said = {"view": "remedy", "remedy": view.remedy.text, "of": held.name, "forwards": forwards}
+    store = derived_store(
+        run, name, held, frames, identity, task=held.task, said=said, provider="remedy", label_space=source_space
     )
-    kept, _ = store.stored()
-    missing = rows[~kept[rows] & (answers.state[rows] != State.MISSING)]
-    for start in range(0, len(missing), _AT_ONCE):
-        part = missing[start : start + _AT_ONCE]
-        store.write(part, answers, is_whole=True)
-    bad = int((answers.state[rows] == State.UNREADABLE).sum())
-    wall = time.perf_counter() - begin
-    return ModelOutcome(n_new=len(missing), n_kept=int(kept[rows].sum()), n_unreadable=bad, wall_s=wall)
+    outcome = write_derived(store, answers, rows)
+    outcome.wall_s = time.perf_counter() - begin
+    return outcome
 
 
 def _digest(answers: Answers, rows: Ints) -> str:

@@ -25,7 +25,8 @@ from strobe.core.late import installed_version
 from strobe.core.ports import Progress
 from strobe.core.readings import readings_of_model
 from strobe.core.tasks import Task
-from strobe.formats.bring import FileOptions, bring
+from strobe.formats.bring import bring
+from strobe.formats.prediction_files import FileOptions
 from strobe.models.grammar import split_name
 from strobe.models.requested import requested_models
 from strobe.report.study import STUDIES, scoring_studies, tables

@@ -132,112 +132,73 @@ class FormPair:
         return share(marks, self.plan.view.frames.video[frame], rare=True)
 
 
-def _of_frames(name: str, kind: Any, meaning: str, *, worse: Literal["more", "less"], headline: bool) -> Measure[Any]:
-    """Declare one kind of flips by frame."""
-
-    def column(pair: FormPair) -> Column | Missing:
-        return pair.frames(kind)
-
-    return measure(name, meaning, worse=worse, family="forms", per="frames", headline=headline)(column)
-
-
-def _of_sets(name: str, kind: Any, meaning: str, *, worse: Literal["more", "less"]) -> Measure[Any]:
-    """Declare one kind of flips by set."""
-
-    def column(pair: FormPair) -> Column | Missing:
-        return pair.sets(kind)
-
-    return measure(name, meaning, worse=worse, family="forms", per="sets", headline=False)(column)
+def _flips(name: str, meaning: str, per: Literal["frames", "sets"], *, more_is_worse: bool = True) -> Measure[Any]:
+    """Declare one kind of flips (the first word of the name) by frame or by set."""
+    kind = name.partition("_")[0]
+    return Measure(
+        name,
+        meaning,
+        family="forms",
+        per=per,
+        headline=per == "frames",
+        more_is_worse=more_is_worse,
+        column=lambda pair: getattr(pair, per)(kind),
+    )
 
 
-negative_flips = _of_frames(
-    "negative_flips", "negative", "Share of frames that were right and are now wrong.", worse="more", headline=True
+FLIPS = (
+    _flips("negative_flips", "Share of frames that were right and are now wrong.", "frames"),
+    _flips("positive_flips", "Share of frames that were wrong and are now right.", "frames", more_is_worse=False),
+    _flips("changed", "Share of frames whose answer changed.", "frames"),
+    _flips("negative_flip_sets", "Share of sets that were right on every frame and are now wrong on one.", "sets"),
+    _flips(
+        "positive_flip_sets",
+        "Share of sets that were wrong on some frame and are now right on all.",
+        "sets",
+        more_is_worse=False,
+    ),
+    _flips("changed_sets", "Share of sets with a frame whose answer changed.", "sets"),
 )
-positive_flips = _of_frames(
-    "positive_flips", "positive", "Share of frames that were wrong and are now right.", worse="less", headline=True
-)
-changed = _of_frames("changed", "changed", "Share of frames whose answer changed.", worse="more", headline=True)
-negative_flip_sets = _of_sets(
-    "negative_flip_sets",
-    "negative",
-    "Share of sets that were right on every frame and are now wrong on one.",
-    worse="more",
-)
-positive_flip_sets = _of_sets(
-    "positive_flip_sets",
-    "positive",
-    "Share of sets that were wrong on some frame and are now right on all.",
-    worse="less",
-)
-changed_sets = _of_sets("changed_sets", "changed", "Share of sets with a frame whose answer changed.", worse="more")
+"""The flips of classifiers."""
 
 
-@measure(
-    "objects_lost",
-    "Share of the objects of the old form, at a score of 0.5, that the new form does not find.",
-    worse="more",
-    family="forms",
-    per="objects",
-)
+@measure(worse="more", family="forms", per="objects")
 def objects_lost(pair: FormPair) -> Column | Missing:
-    """Return the old boxes without a partner."""
+    """Share of the objects of the old form, at a score of 0.5, that the new form does not find."""
     if pair.boxes is None or not isinstance(pair.old, BoxAnswers):
         return Missing(_NO_BOXES)
     both = np.concatenate([pair.boxes.old, pair.boxes.lost])
     return pair.objects(pair.old.frame[both], np.arange(len(both)) >= len(pair.boxes.old))
 
 
-@measure(
-    "objects_found",
-    "Share of the objects of the new form, at a score of 0.5, that the old form did not find.",
-    worse="less",
-    family="forms",
-    per="objects",
-)
+@measure(worse="less", family="forms", per="objects")
 def objects_found(pair: FormPair) -> Column | Missing:
-    """Return the new boxes without a partner."""
+    """Share of the objects of the new form, at a score of 0.5, that the old form did not find."""
     if pair.boxes is None or not isinstance(pair.new, BoxAnswers):
         return Missing(_NO_BOXES)
     both = np.concatenate([pair.boxes.new, pair.boxes.found])
     return pair.objects(pair.new.frame[both], np.arange(len(both)) >= len(pair.boxes.new))
 
 
-@measure(
-    "objects_relabelled",
-    "Share of the objects that both forms find to which they give different classes.",
-    worse="more",
-    family="forms",
-    per="objects",
-)
+@measure(worse="more", family="forms", per="objects")
 def objects_relabelled(pair: FormPair) -> Column | Missing:
-    """Return the paired boxes with another class."""
+    """Share of the objects that both forms find to which they give different classes."""
     if pair.boxes is None or not (isinstance(pair.old, BoxAnswers) and isinstance(pair.new, BoxAnswers)):
         return Missing(_NO_BOXES)
     other = pair.old.label[pair.boxes.old] != pair.new.label[pair.boxes.new]
     return pair.objects(pair.old.frame[pair.boxes.old], np.asarray(other))
 
 
-@measure(
-    "objects_moved",
-    f"Share of the objects that both forms find whose boxes overlap by less than {MOVED:g}.",
-    worse="more",
-    family="forms",
-    per="objects",
-)
+@measure(worse="more", family="forms", per="objects")
 def objects_moved(pair: FormPair) -> Column | Missing:
-    """Return the paired boxes that moved."""
+    """Share of the objects that both forms find whose boxes overlap by less than 0.5."""
     if pair.boxes is None or not isinstance(pair.old, BoxAnswers):
         return Missing(_NO_BOXES)
     return pair.objects(pair.old.frame[pair.boxes.old], pair.boxes.overlap < MOVED)
 
 
 MEASURES: tuple[Measure[Any], ...] = (
-    negative_flips,
-    positive_flips,
-    changed,
-    negative_flip_sets,
-    positive_flip_sets,
-    changed_sets,
+    *FLIPS,
     objects_lost,
     objects_found,
     objects_relabelled,

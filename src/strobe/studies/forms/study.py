@@ -1,6 +1,6 @@
 """The forms of one model: what export, precision, runtime and decoder change."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,6 @@ from strobe.analyses.scoring import Collector, ScorableModel, Scoring
 from strobe.core.answers import Answers
 from strobe.core.errors import StrobeError, printable
 from strobe.report.study import Chapter, PageInput, SectionFigures, Study
-from strobe.report.view import Lines, View
 from strobe.studies.forms import figures
 from strobe.studies.forms.score import ModelForm, compact, forms_of
 from strobe.studies.forms.tables import TABLES
@@ -24,49 +23,23 @@ _LONGEST = 200
 """The longest side of a picture in pixels."""
 
 
-class FormsStudy(Study):
-    """Flips, agreement, speed and size of the forms of one model."""
-
-    name = NAME
-    tables = TABLES
-    drawings = FIGURES
-    needs_to_score = ("families",)
-    needs_to_show = ("results.studies",)
-
-    def applies(self, view: View) -> bool:
-        """Return whether a model has several forms."""
-        return bool((view.results.studies or {}).get(NAME))
-
-    def collector(self, scoring: Scoring) -> Collector:
-        """Return the comparison of each form with its reference."""
-        return FormScores(scoring)
-
-    def lines(self, view: View) -> Sequence[Lines]:
-        """Return a table for each model with several forms."""
-        return form_lines(view)
-
-    def figures(self, view: View) -> Sequence[SectionFigures]:
-        """Return what each form changes."""
-        return [SectionFigures(section=NAME, figures=FIGURES)]
-
-    def chapter(self, page: PageInput) -> Chapter:
-        """Return the chapter with the table, the figure, the classes and sets, and pictures of changed frames."""
-        intro = [
-            f"{printable(form.model)} differs from {printable(forms.reference)} in: {differs_text(form)}."
-            for forms in found(page.view)
-            for form in forms.forms[1:]
-        ]
-        tables = form_lines(page.view, on_page=True)
-        content: Mapping[str, Any] = {"intro": intro, "tables": tables, "cases": _pictures(page)}
-        return Chapter(name=NAME, title=TITLE, nav="Forms", template="forms.html.j2", content=content, terms=TERMS)
+def _chapter(page: PageInput) -> Chapter:
+    """Return the chapter with the table, the figure, the classes and sets, and pictures of changed frames."""
+    intro = [
+        f"{printable(form.model)} differs from {printable(forms.reference)} in: {differs_text(form)}."
+        for forms in found(page.view)
+        for form in forms.forms[1:]
+    ]
+    tables = form_lines(page.view, on_page=True)
+    content: Mapping[str, Any] = {"intro": intro, "tables": tables, "cases": _pictures(page)}
+    return Chapter(name=NAME, title=TITLE, nav="Forms", template="forms.html.j2", content=content, terms=TERMS)
 
 
 class FormScores(Collector):
     """Keeps the answers of models that are forms of one model, and compares them."""
 
     def __init__(self, scoring: Scoring) -> None:
-        super().__init__()
-        self._scoring = scoring
+        super().__init__(scoring)
         self._wanted = {name for family in scoring.families for name in family.names}
         self._models: dict[str, ModelForm] = {}
 
@@ -88,8 +61,8 @@ class FormScores(Collector):
             name: replace(model, own={**model.own, "flicker": flicker[name].flicker}) if name in flicker else model
             for name, model in self._models.items()
         }
-        plan = Plan(self._scoring.merged, self._scoring.options)
-        scored = [forms_of(plan, family, models) for family in self._scoring.families]
+        plan = Plan(self.scoring.merged, self.scoring.options)
+        scored = [forms_of(plan, family, models) for family in self.scoring.families]
         records = [one for one in scored if one is not None]
         return replace(results, studies={**(results.studies or {}), NAME: records}) if records else results
 
@@ -118,4 +91,16 @@ def _pictures(page: PageInput) -> list[dict[str, Any]]:
     return out
 
 
-FORMS = FormsStudy()
+FORMS = Study(
+    name=NAME,
+    tables=TABLES,
+    drawings=FIGURES,
+    needs_to_score=("families",),
+    needs_to_show=("results.studies",),
+    applies=lambda view: bool((view.results.studies or {}).get(NAME)),
+    collector=FormScores,
+    lines=form_lines,
+    figures=lambda _view: [SectionFigures(section=NAME, figures=FIGURES)],
+    chapter=_chapter,
+)
+"""Flips, agreement, speed and size of the forms of one model."""

@@ -2,7 +2,6 @@
 
 from strobe.core.codec import decode
 from strobe.core.errors import printable
-from strobe.core.estimate import Estimate
 from strobe.metrics.negative_flips import MOVED
 from strobe.report.view import Lines, View
 from strobe.report.wording import NONE, join, measured, percent, plain_number, with_interval
@@ -83,8 +82,8 @@ def _table(view: View, forms: Forms, *, on_page: bool) -> Lines:
         rows.append(
             [
                 printable(one.model, limit=60),
-                *("" if index == 0 else _cell(value) for value in shown),
-                *(_cell(getattr(one, name)) for name in own),
+                *("" if index == 0 else with_interval(value) for value in shown),
+                *(with_interval(getattr(one, name)) for name in own),
                 NONE if one.frames_per_second is None else f"{one.frames_per_second:.1f}",
                 NONE if one.size is None else f"{one.size / 1e6:.1f}",
             ]
@@ -103,7 +102,7 @@ def _table(view: View, forms: Forms, *, on_page: bool) -> Lines:
     )
     if any("objects_moved" in one.pair for one in every):
         notes.append(f"objects: boxes with a score of 0.5 or more; moved: the boxes overlap by less than {MOVED:g}")
-    title = f"{printable(view.results.dataset.name)}: forms of {printable(forms.reference, limit=60)}"
+    title = f"Forms of {printable(forms.reference, limit=60)}"
     return title, columns, rows, notes
 
 
@@ -118,10 +117,6 @@ def _columns(forms: Forms) -> list[str]:
         "objects_moved",
     )
     return [name for name in wanted if any(name in form.pair for form in forms.forms)]
-
-
-def _cell(value: Estimate | None) -> str:
-    return NONE if value is None else with_interval(value)
 
 
 def _counts(title: str, rows: tuple[FlipCounts, ...], *, has_labels: bool) -> Lines:

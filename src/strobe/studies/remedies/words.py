@@ -52,7 +52,7 @@ def remedy_lines(view: View) -> list[Lines]:
     for model, rows in scores(view).items():
         cells = [_cells(one) for one in rows]
         used = [at for at in range(len(COLUMNS)) if any(row[at] != "—" for row in cells)]
-        title = f"{printable(view.results.dataset.name)}: remedies for {printable(model, limit=60)}"
+        title = f"Remedies for {printable(model, limit=60)}"
         table = [[row[at] for at in used] for row in cells]
         out.append((title, [COLUMNS[at] for at in used], table, [*(() if out else NOTES), verdict(model, rows)]))
     return out
