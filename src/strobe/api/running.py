@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from strobe.api.words import in_python, opened, root_of, space_given, watching
+from strobe.api.words import as_path, in_python, opened, root_of, space_given, watching
 from strobe.core.answers import BoxAnswers, ClassAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, expect, printable, without_name
@@ -196,7 +196,7 @@ def evaluate(
     from strobe.workflows.options import VideoOptions
     from strobe.workflows.score import ScoreRunOptions
 
-    subset = None if videos is None else Path(videos)
+    subset = as_path(videos)
     if isinstance(dataset, Dataset):
         sources = [root_of(dataset)]
     else:

@@ -1,4 +1,4 @@
-"""Ask a model behind an address: many requests at a time, each answer stored when it comes (ADR 33).
+"""Ask a model behind an address: many requests at a time, each answer stored when it comes (ADR 9).
 
 Frames are decoded ahead in the calling thread. Other threads send one request each, wait, try again and store the
 answer. A frame without an answer is stored with its reason as soon as another request succeeds. If none succeeds, the
