@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import strobe
 import strobe.core.digests as digests_module
 import strobe.workflows.score as score_module
 from strobe.analyses.plan import ScoreOptions
@@ -233,3 +234,17 @@ def test_a_report_that_cannot_be_written_is_said_and_the_old_one_goes(
     assert "theirs" in said.out, "the figures are there"
     assert not page.exists()
     assert left("--no-report") == 0
+
+
+def test_decoding_on_a_device_that_is_not_there_is_refused(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spec, run = f"a=py:{data.parent}/mine.py:make", data.parent / "run"
+    for verb in ("predict", "eval"):
+        with pytest.raises(SystemExit) as ended:
+            main([verb, str(data), "-m", spec, "-o", str(run), "--device", "cpu", "--decode", "device", "-q"])
+        assert ended.value.code == 2
+        said = capsys.readouterr().err
+        assert "--decode device needs models on CUDA, and no model of this command runs on CUDA; remove it" in said
+        assert said.count("\n") == 1
+        assert not run.exists()
+    with pytest.raises(StrobeError, match=r'^running.decode="device" needs models on CUDA'):
+        strobe.predict(data, spec, running=strobe.Running(device="cpu", decode="device"))

@@ -93,3 +93,15 @@ def test_broken_coco(tmp_path: Path, change, problem: str) -> None:
         import_dataset("coco-vid", source, tmp_path / "dst", how=ImportOptions(media="none"))
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "dst").exists()
+
+
+def test_coco_wants_the_file_and_the_images(tmp_path: Path) -> None:
+    source = coco(tmp_path / "src", images=False)
+    with pytest.raises(StrobeError, match="is a folder; give the COCO video JSON"):
+        import_dataset("coco-vid", tmp_path / "src", tmp_path / "dst")
+    with pytest.raises(StrobeError, match="no such file"):
+        import_dataset("coco-vid", tmp_path / "no.json", tmp_path / "dst")
+    with pytest.raises(StrobeError, match="name the folder of the images with --images"):
+        import_dataset("coco-vid", source, tmp_path / "dst", options={"images": tmp_path / "nowhere"})
+    with pytest.raises(StrobeError, match="images are missing under"):
+        import_dataset("coco-vid", source, tmp_path / "dst")

@@ -309,3 +309,21 @@ def test_variants_of_an_annex_that_is_not_there_are_named(
     monkeypatch.setattr("strobe.workflows.score.added", lambda _: {})
     score_run(tmp_path / "run", QUICK, heard)
     assert any(f"made by {made_by}, which is not installed" in note for note in heard.lines) == noted
+
+
+def test_the_dataset_folder_is_no_place_for_a_run(example: Dataset, tmp_path: Path) -> None:
+    spec = save(example, tmp_path / "a.json")
+    before = sorted((tmp_path / "data").rglob("*"))
+    with pytest.raises(StrobeError, match="is a dataset folder; choose another folder for the run with -o"):
+        score_dataset(tmp_path / "data", [spec], tmp_path / "data", QUICK, Silent())
+    assert sorted((tmp_path / "data").rglob("*")) == before
+
+
+def test_a_run_of_another_dataset_is_refused_untouched(example: Dataset, tmp_path: Path) -> None:
+    score_dataset(tmp_path / "data", [save(example, tmp_path / "a.json")], tmp_path / "run", QUICK, Silent())
+    second = unrelated()
+    strobe.save_dataset(second, tmp_path / "second")
+    before = sorted(path for path in (tmp_path / "run").rglob("*"))
+    with pytest.raises(StrobeError, match="contains a run on other frames"):
+        score_dataset(tmp_path / "second", [save(second, tmp_path / "b.json")], tmp_path / "run", QUICK, Silent())
+    assert sorted(path for path in (tmp_path / "run").rglob("*")) == before

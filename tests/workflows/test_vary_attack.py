@@ -13,6 +13,7 @@ from strobe.core.errors import StrobeError
 from strobe.formats.import_photos import PhotoFiles
 from strobe.models.options import LoadOptions
 from strobe.store import dataset_folder as folder
+from strobe.vary.search_work import SearchWork
 from strobe.workflows.import_dataset import ImportOptions, import_dataset
 from strobe.workflows.vary_attack import VaryAttackOptions, vary_attack
 
@@ -300,3 +301,40 @@ def test_the_command_parses_fractions_and_says_what_came(place: Path, capsys: py
         error = capsys.readouterr().err.strip()
         assert "--eps: expected numbers such as 4/255" in error
         assert "\n" not in error
+
+
+def tree(root: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
+
+
+def test_killed_between_batches_it_ends_in_the_same_folder(
+    attacked: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, many = place / "killed" / "out", 0
+    keep = SearchWork.keep
+
+    def dying(self, *said):
+        nonlocal many
+        many += 1
+        if many == 3:
+            raise KeyboardInterrupt
+        return keep(self, *said)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SearchWork, "keep", dying)
+        with pytest.raises(KeyboardInterrupt):
+            vary_attack(place / "data", out, [model(place)], WANTED, load=CPU)
+    assert (out / ".attack").is_dir()
+    assert not folder.is_dataset(out)
+    with pytest.raises(StrobeError, match="unfinished attack with other settings"):
+        vary_attack(place / "data", out, [model(place)], replace(WANTED, steps=5), load=CPU)
+    records = sorted(path for path in (out / ".attack").iterdir() if path.name != "settings.json")
+    assert len(records) == 2
+    records[0].write_text('[{"status": "found"}]')  # damaged: searched again
+    searched = []
+    with monkeypatch.context() as patched:
+        patched.setattr(SearchWork, "keep", lambda self, *said: searched.append(said) or keep(self, *said))
+        vary_attack(place / "data", out, [model(place)], WANTED, load=CPU)
+    whole = -(-7 // 3) * 2  # seven images the net gets right, three at a time, two norms
+    assert len(searched) == whole - 1, "the batch that was done and is sound is not searched again"
+    assert tree(out) == tree(attacked)
