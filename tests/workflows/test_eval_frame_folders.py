@@ -99,3 +99,13 @@ def test_frames_next_to_videos_are_counted_and_not_used(called: Called, tmp_path
     text = called("clips", code=1)
     assert "walk: a folder of frames is not used together with videos; give such folders alone, with another -o" in text
     assert "2 sets of 1 video" in text
+
+
+def test_other_frames_are_refused(called: Called, tmp_path: Path) -> None:
+    frames(tmp_path / "walk", "rrrrr")
+    called("walk")
+    frames(tmp_path / "new", "ggggg")
+    for path in (tmp_path / "new").iterdir():
+        path.replace(tmp_path / "walk" / path.name)
+    text = called("walk", code=2)
+    assert "walk/00000.png is not the frame that run was made with; choose another folder with -o" in text

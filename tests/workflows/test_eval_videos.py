@@ -328,3 +328,12 @@ def test_bad_files_of_classes(called: Called, name: str, content: str, said: str
     assert said in called("eval", "clip.mkv", "-m", "py:m.py:make", "-o", "run", "--label-space", name, code=2)
     assert said in called("build", "clip.mkv", "run", "--unlabelled", "--label-space", name, code=2)
     assert not Path("run").exists()
+
+
+def test_a_run_on_a_dataset_takes_no_videos_and_the_reverse(called: Called) -> None:
+    Path("classes.txt").write_text("red\ngreen\nblue\n", encoding="utf-8")
+    called("build", "clip.mkv", "data", "--unlabelled", "--label-space", "classes.txt", "--k", 2, "-q")
+    evaluated(called, "data")
+    assert "run contains a run on a dataset (data); choose another" in evaluated(called, "clip.mkv", code=2)
+    evaluated(called, "more", out="videos")
+    assert "contains a run on other frames" in evaluated(called, "data", out="videos", code=2)

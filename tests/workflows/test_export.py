@@ -13,7 +13,7 @@ from made_exports import made
 from PIL import Image
 
 from strobe.core.dataset import Dataset
-from strobe.core.errors import StrobeError
+from strobe.core.errors import StrobeError, UnknownName
 from strobe.formats.sampled import ImportSampling
 from strobe.store import dataset_folder as folder
 from strobe.store.media import MediaSource
@@ -101,3 +101,24 @@ def test_votes_decide_what_is_exported(tmp_path: Path) -> None:
     everything = export(tmp_path / "set", "coco", tmp_path / "all", candidates=True)
     assert everything.dataset.n_sets == 2
     assert len(json.loads((tmp_path / "kept/annotations.json").read_text())["images"]) == 2
+
+
+def test_bad_requests(tmp_path: Path) -> None:
+    root = made(tmp_path / "set")
+    with pytest.raises(UnknownName, match="did you mean coco"):
+        export(root, "cocoa", tmp_path / "out")
+    for _ in range(2):  # the same again is no error
+        export(root, "coco", tmp_path / "out")
+    (tmp_path / "out/annotations.json").write_text("mine")
+    with pytest.raises(StrobeError, match="already exists"):
+        export(root, "coco", tmp_path / "out")
+    assert (tmp_path / "out/annotations.json").read_text() == "mine"
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StrobeError, match=r"is a file|not a folder"):
+        export(root, "coco", tmp_path / "file")
+    data = folder.read(root)
+    bare = replace(data, frames=replace(data.frames, media=np.full(10, "", dtype=object)), verdicts=())
+    folder.write(bare, tmp_path / "bare")
+    with pytest.raises(StrobeError, match=r"10 of 10 frames have no stored image .*--media none"):
+        export(tmp_path / "bare", "csv", tmp_path / "media", media="copy")
+    assert not (tmp_path / "media").exists()

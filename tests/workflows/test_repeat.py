@@ -13,6 +13,7 @@ import pytest
 
 import strobe
 from strobe.core.answers import BoxAnswers, ClassAnswers
+from strobe.core.errors import StrobeError
 from strobe.store import dataset_folder as folder
 from strobe.store.run_folder import Run
 
@@ -257,3 +258,15 @@ def test_python_and_videos_without_labels(world: Path, tmp_path: Path) -> None:
     assert (score.noise.noise.value or 0) > 0.2
     page = (tmp_path / "run" / "report.html").read_text()
     assert '<section id="noise"' in page
+
+
+def test_it_needs_every_frame(world: Path, tmp_path: Path, called: Called) -> None:
+    words = ("eval", world / "data", "-m", model(world), "-o", tmp_path / "run", "--repeat")
+    said = called(*words, 2, "--stop-early", code=2)
+    assert "--repeat needs every frame, which --stop-early does not predict; remove one of the two options" in said
+    assert "--repeat" in called(*words, 0, code=2)
+    assert not (tmp_path / "run").exists()
+    with pytest.raises(StrobeError, match=r"^running.repeat needs every frame, which running.stop_early does not"):
+        strobe.evaluate(
+            world / "data", "strobe-world", tmp_path / "run", running=strobe.Running(repeat=2, stop_early=True)
+        )
