@@ -3,7 +3,7 @@
     python -m fuzz                        1,000 cases and every sweep; resumes a stopped run
     python -m fuzz --cases 10000          more cases
     python -m fuzz --case 1234            one case again, with its traceback; its folder is kept
-    python -m fuzz --only kills           only one kind: sound, cases, links, bits, twice or kills
+    python -m fuzz --only kills           only one kind: sound, cases, links, bits, twice, rules or kills
     python -m fuzz --sweep twice/build    only one sweep
 
 Exits with 1 if a case broke a rule. findings/ then contains the folder of each such case.
@@ -28,11 +28,19 @@ from fuzz.corpus import make_corpus
 from fuzz.kills import kill_plan, run_kill
 from fuzz.links import link_plan, run_links
 from fuzz.process import preload
+from fuzz.rules import rule_plan, run_rules
 from fuzz.sound import run_sound, sound_plan
 from fuzz.twice import run_twice, twice_plan
 
 ROOT = Path(__file__).parents[1]
-_SWEEPS = {"kill": run_kill, "links": run_links, "bits": run_bits, "twice": run_twice, "sound": run_sound}
+_SWEEPS = {
+    "kill": run_kill,
+    "links": run_links,
+    "bits": run_bits,
+    "twice": run_twice,
+    "sound": run_sound,
+    "rules": run_rules,
+}
 
 
 def main() -> None:
@@ -89,6 +97,7 @@ def _sweeps(options: argparse.Namespace) -> list[str]:
         "links": link_plan(options.links)[: options.sweeps],
         "bits": bit_plan(options.flips)[: options.sweeps],
         "twice": twice_plan()[: options.sweeps],
+        "rules": rule_plan()[: options.sweeps],
         "kills": kill_plan(options.kills, options.seed),
     }
     return [name for kind, names in plans.items() for name in names if options.only in (None, kind)]
@@ -107,7 +116,7 @@ def _parsed() -> argparse.Namespace:
         "--flips", type=int, default=1, help="number of bits to flip in every stored file, one at a time"
     )
     parser.add_argument(
-        "--only", choices=["sound", "cases", "links", "bits", "twice", "kills"], help="run only this kind"
+        "--only", choices=["sound", "cases", "links", "bits", "twice", "rules", "kills"], help="run only this kind"
     )
     parser.add_argument("--sweep", action="append", help="run only this sweep; repeatable")
     parser.add_argument("--verb", help="run only the cases of this verb")

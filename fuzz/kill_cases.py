@@ -77,7 +77,7 @@ KILLS: dict[str, Killed] = {
     "export-huggingface": _killed("export datasets/boxes huggingface out -q", "datasets/boxes"),
     "export-croissant": _killed("export datasets/boxes croissant out --media copy -q", "datasets/boxes"),
     "gate": _killed(
-        "gate runs/new-boxes -m py:models.py:blobs --min map_pmk=0 --unsure pass -o out -q",
+        "gate runs/new-boxes -m py:models.py:blobs --min map_pmk=0 -o out -q",
         "runs/new-boxes datasets/boxes models.py",
     ),
     "history": _killed(

@@ -19,7 +19,17 @@ from fuzz.cases import Outcome, leftovers, tree, unreadable
 from fuzz.kill_cases import KILLS, Killed
 from fuzz.process import call, watch
 
-__all__ = ["KILLED", "kill_plan", "lay_out", "run_kill", "state_of"]
+__all__ = [
+    "KILLED",
+    "count_steps",
+    "difference",
+    "kill_at",
+    "kill_plan",
+    "lay_out",
+    "not_whole",
+    "run_kill",
+    "state_of",
+]
 
 KILLED = 137
 _STEPS = ("replace", "rename", "link", "symlink", "unlink", "remove", "rmdir", "mkdir")
@@ -59,7 +69,7 @@ def run_kill(name: str, *, corpus: Path, work: Path) -> Outcome:
     if kind == "steps":
         plan: list[Any] = list(range(1, _MOST))
         if number:
-            total = _count(killed, start, work)
+            total = count_steps(killed, start, work)
             rng = random.Random(name)
             plan = sorted(rng.sample(range(1, total + 1), min(int(number), total)))
     else:
@@ -67,7 +77,7 @@ def run_kill(name: str, *, corpus: Path, work: Path) -> Outcome:
         plan = [rng.random() * done.seconds for _ in range(12)]
     problems: dict[str, str] = {}
     for point in plan:
-        ended, problem = _one(killed, start, work / "at", point, expected)
+        ended, problem = kill_at(killed, start, work / "at", point, expected)
         if not ended:
             break
         outcome.kinds.append(str(point) if isinstance(point, int) else f"{point:.3f} s")
@@ -94,7 +104,7 @@ def lay_out(killed: Killed, corpus: Path, place: Path) -> None:
             raise RuntimeError(f"before the kill: strobe {' '.join(words)}: {done.stderr[-300:]}")
 
 
-def _one(killed: Killed, start: Path, work: Path, point: int | float, expected: dict[str, str]) -> tuple[str, str]:
+def kill_at(killed: Killed, start: Path, work: Path, point: int | float, expected: dict[str, str]) -> tuple[str, str]:
     """Kill the command once and check. Return how it died ("" if it finished before the kill), and the broken rule."""
     shutil.rmtree(work, ignore_errors=True)
     place = work / "in"
@@ -109,7 +119,7 @@ def _one(killed: Killed, start: Path, work: Path, point: int | float, expected: 
     else:
         dead = call(killed.words, cwd=place, limit_s=60, kill_after_s=point)
         ended = "at random"
-    if problem := _not_whole(place / killed.dest, work / "copy"):
+    if problem := not_whole(place / killed.dest, work / "copy"):
         return ended, f"the folder it left cannot be read: {problem}"
     again = call(killed.words, cwd=place, limit_s=60)
     if again.code != 0:
@@ -118,13 +128,18 @@ def _one(killed: Killed, start: Path, work: Path, point: int | float, expected: 
     if left := leftovers(tree(place / killed.dest)):
         return ended, f"the temporary file {left[0]} remains"
     if files != expected:
-        other = sorted(name for name in {*files, *expected} if files.get(name) != expected.get(name))
-        how = "is missing" if other[0] not in files else "is unexpected" if other[0] not in expected else "differs"
-        return ended, f"{other[0]} {how} (of {len(other)})"
+        return ended, difference(files, expected)
     return ended, ""
 
 
-def _not_whole(dest: Path, copy: Path) -> str:
+def difference(files: dict[str, str], expected: dict[str, str]) -> str:
+    """Return the first file that is not as in an uninterrupted run, and how."""
+    other = sorted(name for name in {*files, *expected} if files.get(name) != expected.get(name))
+    how = "is missing" if other[0] not in files else "is unexpected" if other[0] not in expected else "differs"
+    return f"{other[0]} {how} (of {len(other)})"
+
+
+def not_whole(dest: Path, copy: Path) -> str:
     """Return why a dataset or run in the folder cannot be read. A copy is read, because reading repairs the folder."""
     if not any((dest / name).exists() for name in ("dataset.json", "run.json", ".committed")):
         return ""
@@ -161,7 +176,7 @@ def _die_at(step: int, note: Path) -> None:
         setattr(os, name, guarded(name, getattr(os, name)))
 
 
-def _count(killed: Killed, start: Path, work: Path) -> int:
+def count_steps(killed: Killed, start: Path, work: Path) -> int:
     """Return the number of steps of an uninterrupted run, by recording each step without a kill."""
     shutil.copytree(start, work / "count", symlinks=True)
     note = work / "steps"
@@ -190,7 +205,11 @@ def state_of(killed: Killed, place: Path) -> dict[str, str]:
             for name_of in ("at", "command", "versions", "sha256"):
                 content.pop(name_of, None)
             for model in content.get("models", {}).values():
-                for name_of in ("seconds", "frames", "speed"):  # timings, and counts that depend on earlier work
+                for name_of in (
+                    "seconds",
+                    "frames",
+                    "frames_per_second",
+                ):  # timings, and counts that depend on earlier work
                     model.pop(name_of, None)
             data = json.dumps(content, sort_keys=True).encode()
         if path.suffix == ".sqlite" or path.name == ".lock":

@@ -11,15 +11,15 @@ from fuzz.kill_cases import KILLS, Killed
 from fuzz.kills import lay_out, state_of
 from fuzz.process import call
 
-__all__ = ["run_twice", "twice_plan"]
+__all__ = ["OTHERWISE", "held", "run_twice", "twice_plan"]
 
 _RACES = 3
-_OTHERWISE = {
+OTHERWISE = {
     "build": ("--seed", "5"),
     "simulate": ("--seed", "5"),
     "synthesize": ("--seed", "5"),
     "vary": ("--kind", "contrast"),
-    "ladder": ("--rungs", "zoom"),
+    "ladder": ("--rungs", "crop"),
     "generator": ("--seed", "5"),
     "import-coco-vid": ("--seed", "5"),
 }
@@ -39,7 +39,7 @@ def run_twice(name: str, *, corpus: Path, work: Path) -> Outcome:
     verb = name.removeprefix("twice/")
     killed = KILLS[verb]
     other = Killed(
-        words=(*killed.words, *_OTHERWISE.get(verb, ())), place=killed.place, dest=killed.dest, ask=killed.ask
+        words=(*killed.words, *OTHERWISE.get(verb, ())), place=killed.place, dest=killed.dest, ask=killed.ask
     )
     outcome = Outcome(case=name, verb=verb, command=verb, code=0)  # type: ignore[arg-type]  # a name, not a number
     start = work / "start"
@@ -53,7 +53,7 @@ def run_twice(name: str, *, corpus: Path, work: Path) -> Outcome:
             return outcome
         wholes.append(state_of(one, place))
     outcome.kinds.append("held")
-    outcome.finding = _held(killed, _copy(start, work / "held"))
+    outcome.finding = held(killed, _copy(start, work / "held"))
     for number in range(0 if outcome.finding else _RACES):
         outcome.kinds.append("race")
         place = _copy(start, work / f"race-{number}")
@@ -68,7 +68,7 @@ def _copy(start: Path, place: Path) -> Path:
     return place
 
 
-def _held(killed: Killed, place: Path) -> str:
+def held(killed: Killed, place: Path) -> str:
     """Return which rule a command broke while another process had locked its folder, or an empty text."""
     import fcntl
 

@@ -85,7 +85,7 @@ def _unlink(root: Path, copy: Path) -> None:
 
 def run(copy: Path, words: Sequence[str | Path], folder: Path) -> subprocess.CompletedProcess[str]:
     """Run Python on the code of the copy."""
-    environment = {**os.environ, "PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "100"}
+    environment = {**os.environ, "PYTHONPATH": str(copy / "src"), "COLUMNS": "100"}
     environment["NO_COLOR"] = "1"
     command = [sys.executable, *map(str, words)]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment)

@@ -119,17 +119,6 @@ def test_nothing_of_the_kind_is_in_the_repository() -> None:
     assert refuse([str(path) for path in project_files()]) == 0
 
 
-@pytest.mark.parametrize("name", ["bug", "idea"])
-def test_issue_templates_have_what_the_page_needs(name: str) -> None:
-    form = read(f".github/ISSUE_TEMPLATE/{name}.yml")
-    assert {"name", "description", "body"} <= set(form)
-    ids = [part["id"] for part in form["body"]]
-    assert len(set(ids)) == len(ids)
-    for part in form["body"]:
-        assert part["type"] in ("textarea", "checkboxes", "input", "dropdown")
-        assert part["attributes"]["label"]
-
-
 def test_the_source_archive_takes_what_is_named() -> None:
     for line in (ROOT / "MANIFEST.in").read_text(encoding="utf-8").splitlines():
         verb, *names = line.split()

@@ -57,10 +57,7 @@ def test_an_annex_that_nothing_needs_can_be_deleted(planted: Path) -> None:
 
 
 def test_what_an_annex_leaves_broken_is_named(planted: Path) -> None:
-    """A house that imports the annex, a message that is not the one expected, no list of commands."""
-    code, text = _delete("attic", "--root", str(planted), "--runs", "anchor-sum", "--tests")
-    assert code == 1
-    assert "tests/annexes/attic/without.toml is missing" in text
+    """A house that imports the annex, and a message that is not the one expected."""
     _says(planted, "the annex attic is not installed")
     module = planted / "src/strobe/metrics/intervals.py"
     module.write_text(module.read_text(encoding="utf-8") + "import strobe.annexes.attic.annex\n", encoding="utf-8")

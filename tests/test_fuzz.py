@@ -1,4 +1,6 @@
-"""A short run of the fuzzer (`make fuzz` is the long one): damaged inputs, and kills at steps of the cheapest verbs.
+"""A short run of the fuzzer (`make fuzz` is the long one): damaged inputs, links, flipped bits, two writers at once.
+
+Kills, locks and full disks are in tests/contracts/test_verbs.py.
 
 A red test names the case; `make fuzz CASE=…` repeats it.
 """
@@ -26,19 +28,25 @@ def fuzz(folder: Path, *words: str, code: int = 0) -> str:
     return done.stdout
 
 
-def test_damaged_inputs_and_kills(tmp_path: Path) -> None:
-    """100 cases and a dozen kills; stopped on the way, it goes on where it was; one case can be seen again."""
-    first = fuzz(tmp_path, "--cases", "20", "--kills", "0", "--sweeps", "0")
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the fuzzer keeps its corpus, which takes longer to make than most sweeps."""
+    return tmp_path_factory.mktemp("fuzz")
+
+
+def test_damaged_inputs(folder: Path) -> None:
+    """100 cases; stopped on the way, it goes on where it was; one case can be seen again."""
+    first = fuzz(folder, "--cases", "20", "--kills", "0", "--sweeps", "0")
     assert "20 cases and 0 kills" in first
-    said = fuzz(tmp_path, "--cases", "100", "--kills", "12", "--sweeps", "0")
+    said = fuzz(folder, "--cases", "100", "--kills", "0", "--sweeps", "0")
     assert "20 already done" in said
-    assert "100 cases and 12 kills" in said
+    assert "100 cases and 0 kills" in said
     assert "no findings" in said
-    lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    lines = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
     assert len({line["verb"] for line in lines[1:]}) > 15
-    assert not (tmp_path / "findings").exists()
-    assert not list((tmp_path / "work").iterdir())
-    said = fuzz(tmp_path, "--case", "3")
+    assert not (folder / "findings").exists()
+    assert not list((folder / "work").iterdir())
+    said = fuzz(folder, "--case", "3")
     assert '"words"' in said
     assert "no finding" in said
 
@@ -51,19 +59,18 @@ LINKS = (
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux alone reports what is opened")
-def test_links_flipped_bits_and_two_writers(tmp_path: Path) -> None:
+def test_links_flipped_bits_and_two_writers(folder: Path) -> None:
     """A link at drawn places, one by one: nothing outside the folder is opened, moved or written. One bit in every file
-    that a score reads, two in files of any kind. Two makers at once, and each verb whose folder another holds."""
-    links = [f"links/{name}+12" for name in LINKS]
+    that a score reads, two in files of any kind. Two makers at once."""
+    links = [f"links/{name}+8" for name in LINKS]
     others = ["bits/everything+2", "bits/score run new-video+1", "bits/score run new-boxes+1"]
-    twice = ("synthesize", "import-photos", "simulate", "vary", "report", "export-coco", "review-export")
-    others += [f"twice/{name}" for name in twice]
-    said = fuzz(tmp_path, *(word for name in [*links, *others] for word in ("--sweep", name)))
+    others += [f"twice/{name}" for name in ("synthesize", "report")]
+    said = fuzz(folder, *(word for name in [*links, *others] for word in ("--sweep", name)))
     assert "no findings" in said
     tries = {line.split()[-1]: int(line.split()[0]) for line in said.splitlines() if " tries of " in line}
-    assert tries["links"] > 100
+    assert tries["links"] > 80
     assert tries["bits"] > 40
-    assert tries["twice"] >= 7 * 4
+    assert tries["twice"] >= 2 * 4
 
 
 @pytest.mark.parametrize(

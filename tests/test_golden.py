@@ -135,17 +135,6 @@ def test_run_scored_again_gives_every_figure(name, tmp_path):
     assert _differences(GOLDEN / "runs" / name, run) == []
 
 
-@pytest.mark.parametrize("name", ["video-py", "video-part", "boxes-py", "votes", "severity", "anchor-py"])
-@pytest.mark.usefixtures("golden_folder")
-def test_run_is_reported(name, tmp_path):
-    run, dataset = _copies(name, tmp_path)
-    subset = ["--subset", "inputs/subset.txt"] if "--subset" in RUNS[name]["score"] else []
-    _strobe("report", run, "--dataset", dataset, *subset, "--gallery", "2", "--quiet")
-    page = (run / "report.html").read_text(encoding="utf-8")
-    for model in json.loads((run / "results.json").read_text(encoding="utf-8"))["models"]:
-        assert model in page
-
-
 def _stamps(run: Path) -> dict[str, int]:
     """When each shard was written, by its name without the digest that shards have got since."""
     files = run.glob("predictions/*/*.parquet")

@@ -5,7 +5,6 @@ import base64
 import gzip
 import hashlib
 import io
-import json
 import os
 import re
 import resource
@@ -25,8 +24,6 @@ import pyarrow.parquet as pq
 import pytest
 from fuzz.readers import _MADE, READERS, _reading, is_fine, run
 
-import strobe
-from strobe.cli.main import COMMANDS
 from strobe.core.errors import InvalidFile
 from strobe.core.files import json_of, read_json, toml_of
 from strobe.core.parquet import read_bounded, read_footer
@@ -422,72 +419,6 @@ def test_a_bad_line_of_a_journal_is_named(what: str, tmp_path: Path) -> None:
     assert pa.total_allocated_bytes() - before < 2**20
 
 
-@pytest.mark.parametrize(
-    "what", ["an offset out of bounds", "compressed buffers", "not Base64", "frames that are numbers"]
-)
-def test_every_verb_names_the_journal(what: str, tmp_path: Path) -> None:
-    """It neither ends in a signal nor blames the run or a shard."""
-    data, run_folder, journal = _run_with_journal(tmp_path)
-    journal.write_bytes(journal.read_bytes() + _BAD_LINES[what]())
-    for words in (["score", run_folder], ["compare", run_folder], *viewed(tmp_path)):
-        done = _strobe(*words)
-        assert done.returncode in (0, 2), (words, done.stderr)
-        assert "bug in strobe" not in done.stderr
-        if words[0] == "score":
-            assert done.returncode == 2
-            assert f"{journal}: line 2 is damaged; run the same predict command again" in done.stderr
-    assert data.is_dir()
-
-
-def viewed(folder: Path) -> list[list[object]]:
-    """The command of the viewer, if it is installed."""
-    return [["view", folder, "--list"]] if "view" in COMMANDS else []
-
-
-def _strobe(*words: object, **more: Any) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "strobe", *map(str, words)], capture_output=True, text=True, timeout=600, **more
-    )
-
-
-def _run_with_journal(folder: Path) -> tuple[Path, Path, Path]:
-    """A scored run with a model whose answers are in a journal, as those of a remote model that was stopped."""
-    from strobe.core.answers import ClassAnswers
-    from strobe.core.tasks import Task
-    from strobe.store.frame_names import FrameNames
-    from strobe.store.shards import KEY_FACTS, ModelShards
-
-    dataset = strobe.example_dataset(n_videos=2, k=1)
-    data = strobe.save_dataset(dataset, folder / "data")
-    names = dataset.info.label_space.names
-    keys = dataset.frames.key.tolist()
-    (folder / "p.json").write_text(json.dumps({key: [1.0, *[0.0] * (len(names) - 1)] for key in keys}))
-    done = _strobe("score", data, "-m", f"file=preds:{folder / 'p.json'}", "-o", folder / "run")
-    assert done.returncode == 0, done.stderr
-    run_folder = folder / "run"
-    facts = {**dict.fromkeys(KEY_FACTS, ""), "label_space": dataset.info.label_space.digest}
-    facts |= {
-        "spec": {"kind": "logits", "label_space": dataset.info.label_space.to_json()},
-        "childless": [],
-        "kind": "logits",
-    }
-    store = ModelShards(
-        run_folder, "far", facts=facts, frames=FrameNames(dataset, run_folder), task=Task.CLASSIFICATION,
-        n_classes=len(names),
-    )  # fmt: skip
-    store.folder.mkdir(parents=True, exist_ok=True)
-    store.describe(facts)
-    rows = np.arange(len(keys))
-    answers = ClassAnswers.from_scores(
-        "far", np.eye(len(names), dtype=np.float32)[rows % len(names)], kind="logits",
-        own_label=np.zeros(len(rows), np.int32), own_confidence=np.ones(len(rows), np.float32),
-    )  # fmt: skip
-    store.append(rows, answers, Usage(requests=1))
-    (journal,) = store.folder.glob("*.journal")
-    assert _strobe("score", run_folder).returncode == 0, "the sound journal"
-    return data, run_folder, journal
-
-
 # -- JSON and small texts ----------------------------------------------------------------------------------------
 
 
@@ -508,29 +439,6 @@ def test_toml_and_base64() -> None:
             base64_of(text)
     with pytest.raises(ValueError):
         arrow_table(b"")
-
-
-@pytest.mark.slow
-def test_deep_json_in_every_file_of_a_dataset_and_a_run(tmp_path: Path) -> None:
-    """`[` 200,000 times in each JSON file: one line that names a file, or a file that the verb does not read."""
-    data, run_folder, journal = _run_with_journal(tmp_path)
-    files = [*data.rglob("*.json"), *run_folder.rglob("*.json")]
-    assert {"dataset.json", "run.json", "model.json", "results.json"} <= {path.name for path in files}
-    for path in files:
-        kept = path.read_bytes()
-        path.write_bytes(b"[" * 200_000)
-        folder = data if path.is_relative_to(data) else run_folder
-        verbs = [["inspect", data], ["score", run_folder], *viewed(tmp_path)]
-        if path.name in ("results.json", "run.json"):
-            verbs += [["report", run_folder], ["gate", run_folder, "--min", "acc_pmk=1"], ["compare", run_folder]]
-        for words in verbs:
-            done = _strobe(*words)
-            assert done.returncode in (0, 1, 2), (path.name, words, done.stderr)
-            assert "bug in strobe" not in done.stderr + done.stdout
-            if done.returncode == 2:
-                assert folder.name in done.stderr
-        path.write_bytes(kept)
-    assert journal.is_file()
 
 
 def test_a_footer_names_its_file(tmp_path: Path) -> None:

@@ -13,37 +13,9 @@ X264_OPEN = {"x264-params": "keyint=12:min-keyint=12:scenecut=0:bframes=3:b-pyra
 X264_REFRESH = {"x264-params": "keyint=12:intra-refresh=1:bframes=0:scenecut=0"}
 X265 = {"x265-params": "keyint=12:min-keyint=12:open-gop=1:bframes=3:scenecut=0:log-level=none:pools=1"}
 VFR = [
-    0,
-    1,
-    2,
-    5,
-    6,
-    11,
-    12,
-    13,
-    20,
-    21,
-    22,
-    23,
-    30,
-    31,
-    45,
-    46,
-    47,
-    48,
-    49,
-    50,
-    60,
-    61,
-    63,
-    64,
-    65,
-    90,
-    91,
-    92,
-    93,
-    94,
-]
+    0, 1, 2, 5, 6, 11, 12, 13, 20, 21, 22, 23, 30, 31, 45, 46, 47, 48,
+    49, 50, 60, 61, 63, 64, 65, 90, 91, 92, 93, 94,
+]  # fmt: skip
 
 CASES: dict[str, tuple[str, dict[str, object]]] = {
     "h264 open gop, b frames, mp4": ("a.mp4", {"options": X264_OPEN}),

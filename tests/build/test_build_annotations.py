@@ -1,6 +1,5 @@
 """What a build is told of its videos: labels, spans, boxes, anchors; and what follows from them."""
 
-import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -41,25 +40,6 @@ def test_labels_spans_boxes_and_anchors(make_clip: MakeClip, tmp_path: Path) -> 
     assert dataset.info.label_source == "frame"
 
 
-def test_frame_labels_score_members_with_their_anchors(make_clip: MakeClip, tmp_path: Path) -> None:
-    path = make_clip("one.mp4")
-    (tmp_path / "labels.csv").write_text("video,label,frame\none,dog,12\n")
-    dataset = build([path], tmp_path / "out", BuildOptions(labels=tmp_path / "labels.csv")).dataset
-    assert dataset.info.label_source == "anchor"
-    assert list(dataset.sets.set_id) == ["one@12"]
-
-
-def test_boxes_alone_give_labels(make_clip: MakeClip, tmp_path: Path) -> None:
-    path = make_clip("one.mp4")
-    (tmp_path / "boxes.csv").write_text("video,frame,label,x0,y0,x1,y1\none,12,dog,1,2,3,4\n")
-    (tmp_path / "anchors.csv").write_text("video,time_s\none,0.48\n")
-    options = BuildOptions(boxes=tmp_path / "boxes.csv", anchors=tmp_path / "anchors.csv")
-    dataset = build([path], tmp_path / "out", options).dataset
-    anchor = int(dataset.sets.anchor_frame[0])
-    assert dataset.labels_of(anchor) == (0,)
-    assert dataset.info.label_space.names == ("dog",)
-
-
 def boxes_on(path: Path, frames: Iterable[int], video: str = "one") -> Path:
     rows = [f"{video},{frame},dog,1,2,30,40" for frame in frames]
     path.write_text("\n".join(["video,frame,label,x0,y0,x1,y1", *rows]) + "\n")
@@ -83,14 +63,6 @@ def test_frames_without_a_box_are_no_members_and_no_anchors(make_clip: MakeClip,
     assert not any("left out" in note for note in kept.notes)
 
 
-def test_boxes_on_every_frame_draw_the_same_anchor_as_labels(make_clip: MakeClip, tmp_path: Path) -> None:
-    path = make_clip("one.mp4")
-    boxes = boxes_on(tmp_path / "boxes.csv", range(48))
-    by_box = build([path], tmp_path / "a", BuildOptions(boxes=boxes)).dataset
-    by_label = build([path], tmp_path / "b", BuildOptions(label=("dog",))).dataset
-    assert by_box.sets.set_id.tolist() == by_label.sets.set_id.tolist()
-
-
 def test_a_box_on_a_frame_the_video_has_not_is_refused(make_clip: MakeClip, tmp_path: Path) -> None:
     path = make_clip("one.mp4")
     boxes = boxes_on(tmp_path / "boxes.csv", [12, 900])
@@ -105,44 +77,3 @@ def test_a_given_anchor_without_a_box_is_refused(make_clip: MakeClip, tmp_path: 
     options = BuildOptions(boxes=boxes_on(tmp_path / "boxes.csv", [13, 14]), anchors=tmp_path / "anchors.csv")
     with pytest.raises(StrobeError, match=r"1 given anchor\(s\) have no box, first one/000012.png"):
         build([path], tmp_path / "out", options)
-
-
-def test_boxes_in_shares_of_the_image_are_refused_before_anything_is_decoded(
-    make_clip: MakeClip, tmp_path: Path
-) -> None:
-    rows = [f"one,{frame},dog,0.1,0.2,0.6,0.9" for frame in range(10)]
-    (tmp_path / "boxes.csv").write_text("\n".join(["video,frame,label,x0,y0,x1,y1", *rows]) + "\n")
-    with pytest.raises(StrobeError, match=r"boxes.csv: line 2: the box .* look like fractions of the image"):
-        build([make_clip("one.mp4")], tmp_path / "out", BuildOptions(boxes=tmp_path / "boxes.csv"))
-    assert not (tmp_path / "out").exists()
-
-
-def test_boxes_of_a_coco_file_for_another_size_are_scaled(make_clip: MakeClip, tmp_path: Path) -> None:
-    """The file gives ten times the width and height of the clip, and its boxes are as large."""
-    path, scale = make_clip("one.mp4"), 10
-    plain = build([path], tmp_path / "plain", BuildOptions(boxes=boxes_on(tmp_path / "boxes.csv", range(48)))).dataset
-    width, height = scale * int(plain.frames.width[0]), scale * int(plain.frames.height[0])
-    coco = {
-        "videos": [{"id": 1, "name": "one"}],
-        "categories": [{"id": 7, "name": "dog"}],
-        "images": [
-            {
-                "id": frame,
-                "video_id": 1,
-                "frame_id": frame,
-                "width": width,
-                "height": height,
-            }
-            for frame in range(48)
-        ],
-        "annotations": [
-            {"image_id": frame, "category_id": 7, "bbox": [scale * 1, scale * 2, scale * 29, scale * 38]}
-            for frame in range(48)
-        ],
-    }
-    (tmp_path / "boxes.json").write_text(json.dumps(coco))
-    built = build([path], tmp_path / "out", BuildOptions(boxes=tmp_path / "boxes.json"))
-    assert plain.boxes is not None
-    assert built.dataset.boxes is not None
-    assert built.dataset.boxes.xyxy.tolist() == plain.boxes.xyxy.tolist()
-    assert any("and were scaled" in note for note in built.notes)

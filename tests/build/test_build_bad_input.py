@@ -101,41 +101,6 @@ def test_zero_frames(name: str, codec: str, make_clip: MakeClip, tmp_path: Path)
     assert "\n" not in problem
 
 
-def test_a_photo_is_sent_to_simulate(make_clip: MakeClip, tmp_path: Path) -> None:
-    from PIL import Image as Pillow
-
-    Pillow.new("RGB", (40, 40)).save(tmp_path / "photo.jpg")
-    with pytest.raises(StrobeError, match="strobe simulate"):
-        build([tmp_path / "photo.jpg"], tmp_path / "out", DOG)
-
-
-def test_album_covers_are_no_video(make_clip: MakeClip, tmp_path: Path) -> None:
-    import av
-    import numpy as np
-
-    path = tmp_path / "song.mp4"
-    with av.open(str(path), "w") as container:
-        sound = container.add_stream("aac", rate=16000)
-        cover = container.add_stream("mjpeg", rate=1, options={"strict": "-1"})
-        cover.width = cover.height = 64
-        cover.pix_fmt = "yuvj420p"
-        attached = type(cover.disposition).attached_pic
-        cover.disposition = attached
-        frame = av.VideoFrame.from_ndarray(np.zeros((64, 64, 3), dtype=np.uint8), format="rgb24")
-        container.mux(cover.encode(frame))
-        container.mux(cover.encode(None))
-        for index in range(20):
-            chunk = av.AudioFrame.from_ndarray(np.zeros((1, 1024), dtype=np.float32), format="fltp", layout="mono")
-            chunk.sample_rate, chunk.pts = 16000, index * 1024
-            container.mux(sound.encode(chunk))
-        container.mux(sound.encode(None))
-    with av.open(str(path)) as container:
-        if not container.streams.video[0].disposition & attached:
-            pytest.skip("this muxer writes the cover as a plain stream")
-    with pytest.raises(StrobeError, match="sound but no image"):
-        build([path], tmp_path / "out", DOG)
-
-
 def test_a_title_that_is_not_utf8_is_no_fault(make_clip: MakeClip, tmp_path: Path) -> None:
     clip = make_clip("good.mkv")
     whole = clip.read_bytes()
@@ -224,51 +189,6 @@ def test_a_span_outside_the_video_spoils_that_video_only(make_clip: MakeClip, tm
     assert list(built.dataset.videos.name) == ["good"]
 
 
-def test_a_span_that_ends_after_the_video_is_said_and_its_part_inside_counts(
-    make_clip: MakeClip, tmp_path: Path
-) -> None:
-    labels = tmp_path / "labels.csv"
-    # The last frame of 20 at 25 fps comes at 0.76 s and is shown until 0.8 s: a span up to there is nothing odd.
-    for end, notes in (("0.8", ()), ("9", ("clip: the span 0.2–9 s ends after the video (0.760 s)",))):
-        labels.write_text(f"video,label,start_s,end_s\nclip,dog,0.2,{end}\n")
-        built = build([make_clip("clip.mp4", n=20)], tmp_path / end, BuildOptions(labels=labels))
-        assert tuple(note for note in built.notes if "span" in note) == notes
-        assert (built.problems, built.dataset.n_sets) == ((), 1)
-
-
-def test_a_folder_of_frames_is_sent_to_import(tmp_path: Path) -> None:
-    (tmp_path / "frames").mkdir()
-    with pytest.raises(StrobeError, match=r"is a folder, not a video; .*strobe import frames"):
-        build([tmp_path / "frames"], tmp_path / "out", DOG)
-
-
-def test_k_larger_than_the_video(make_clip: MakeClip, tmp_path: Path) -> None:
-    path = make_clip("short.mp4", n=6)
-    built = build([path], tmp_path / "out", BuildOptions(label=("dog",), sampling=AnchorOptions(k=500)))
-    assert built.notes == ("short: k = 500 exceeds its 6 frames, so each set contains the whole video",)
-    assert len(built.dataset.sets.set) == 6
-    assert built.dataset.info.k == 500
-
-
-def test_a_video_of_one_frame_is_a_set_of_its_anchor(make_clip: MakeClip, tmp_path: Path) -> None:
-    built = build([make_clip("one.mp4", n=1)], tmp_path / "out", DOG)
-    assert built.dataset.n_sets == 1
-    assert len(built.dataset.sets.set) == 1
-
-
-def test_a_video_that_lies_about_its_length(make_clip: MakeClip, tmp_path: Path) -> None:
-    path = make_clip("liar.avi", codec="mjpeg", pix_fmt="yuvj420p", options={"strict": "-1"}, n=12)
-    data = bytearray(path.read_bytes())
-    for tag, offset in ((b"avih", 8 + 16), (b"strh", 8 + 32)):
-        at = data.find(tag) + offset
-        assert int.from_bytes(data[at : at + 4], "little") == 12
-        data[at : at + 4] = (100_000).to_bytes(4, "little")
-    path.write_bytes(bytes(data))
-    built = build([path], tmp_path / "out", DOG)
-    assert int(built.dataset.videos.n_frames[0]) == 12
-    assert any("the header gives 100000 frames, but the file has 12" in note for note in built.notes)
-
-
 def test_frames_too_large_are_refused_before_they_are_decoded(make_clip: MakeClip, tmp_path: Path) -> None:
     wide = make_clip("wide.mkv", codec="ffv1", size=(30_000, 16), n=2)
     built = build([wide, make_clip("good.mp4")], tmp_path / "out", DOG)
@@ -287,24 +207,6 @@ def test_frames_that_change_size_on_the_way(make_clip: MakeClip, tmp_path: Path)
     assert sizes == [(96, 64)] * 20 + [(128, 80)] * 20
     assert dataset.hints is not None
     assert dataset.hints.cut[20:].min() == 1.0  # a new size is a new scene
-
-
-def test_folders_that_are_not_ours_are_left_alone(make_clip: MakeClip, tmp_path: Path) -> None:
-    path = make_clip("good.mp4")
-    with pytest.raises(StrobeError, match="is a file; choose a folder to write to"):
-        build([path], path, DOG)
-    with pytest.raises(StrobeError, match="not empty and is not a dataset folder"):
-        build([path], path.parent, DOG)
-    build([path], tmp_path / "out", DOG)
-    with pytest.raises(StrobeError, match="made with other settings"):
-        build([path], tmp_path / "out", BuildOptions(label=("dog",), sampling=AnchorOptions(k=4)))
-
-
-def test_a_folder_that_cannot_be_written(make_clip: MakeClip, tmp_path: Path) -> None:
-    path = make_clip("good.mp4")
-    (tmp_path / "file").write_text("x")
-    with pytest.raises(StrobeError, match="cannot write"):
-        build([path], tmp_path / "file" / "out", DOG)
 
 
 def test_odd_names_stay_inside_the_folder(make_clip: MakeClip, tmp_path: Path) -> None:

@@ -12,18 +12,6 @@ from strobe.store import dataset_folder as folder
 MakeClip = Callable[..., Path]
 
 
-def test_a_dataset_and_one_line(make_clip: MakeClip, tmp_path: Path, command: Any) -> None:
-    path = make_clip("good.mp4")
-    code, out, err = command("build", path, tmp_path / "out", "--label", "dog", "--k", 4, "--workers", 1)
-    assert code == 0
-    n_frames = len(folder.read(tmp_path / "out").frames)
-    assert out == f"{tmp_path / 'out'}: 1 video, 1 set, {n_frames} frames, 1 class, labels by frame\n"
-    assert f"frames: {n_frames}/{n_frames}" in err  # one video: progress counts its frames
-    code, out, _ = command("build", path, tmp_path / "out", "--label", "dog", "--k", 4, "--workers", 1, "-q")
-    assert code == 0
-    assert "(1 video done before)" in out
-
-
 def test_json(make_clip: MakeClip, tmp_path: Path, command: Any) -> None:
     (tmp_path / "bad.mp4").write_text("no video")
     videos = [make_clip("good.mp4"), tmp_path / "bad.mp4"]
@@ -77,20 +65,6 @@ def test_errors_are_one_line_and_exit_2(
     assert err.count("\n") == 1
     assert message in err
     assert not (tmp_path / "out").exists()
-
-
-def test_nothing_usable_is_one_line_and_leaves_no_folder(tmp_path: Path, command: Any) -> None:
-    code, out, err = command("build", tmp_path / "absent.mp4", tmp_path / "out", "--label", "dog", "--workers", 1)
-    assert (code, out) == (2, "")
-    assert err == "strobe: no video could be used: absent.mp4: no such file\n"
-    assert not (tmp_path / "out").exists()
-
-
-def test_videos_are_counted_where_there_are_several(make_clip: MakeClip, tmp_path: Path, command: Any) -> None:
-    videos = [make_clip("one.mp4", n=5), make_clip("two.mp4", n=6)]
-    code, _, err = command("build", *videos, tmp_path / "out", "--label", "dog", "--workers", 1)
-    assert code == 0
-    assert "videos: 2/2" in err
 
 
 def test_folders_of_classes_say_what_the_videos_show(make_clip: MakeClip, tmp_path: Path, command: Any) -> None:

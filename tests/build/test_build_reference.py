@@ -41,16 +41,6 @@ def test_reference_gives_the_same_frames_from_the_videos(clips: list[Path], tmp_
     source.close()
 
 
-def test_reference_reads_each_stretch_once(clips: list[Path], tmp_path: Path) -> None:
-    options = BuildOptions(label=("dog",), sampling=AnchorOptions(k=3, every=7), reference=True)
-    dataset = build(clips[:1], tmp_path / "kept", options).dataset
-    source = VideoSource(dataset)
-    for row in range(len(dataset.frames)):
-        source.read(row)
-    (opened,) = source._open.values()
-    assert opened.reader.decoded <= 48
-
-
 def test_many_threads_read_a_reference_in_order_and_once(clips: list[Path], tmp_path: Path) -> None:
     """Whoever of eight comes first, the decoder goes on and never back, and little is kept."""
     options = BuildOptions(label=("dog",), sampling=AnchorOptions(k=3, every=7), reference=True)

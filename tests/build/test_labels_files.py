@@ -132,6 +132,7 @@ def test_boxes_from_csv_and_coco_agree(tmp_path: Path) -> None:
         ({"annotations": [{"image_id": 10, "category_id": 1, "bbox": "no"}]}, "not in COCO's format"),
         ({"images": [{"id": 10, "file_name": "odd.jpg"}]}, "file_name is not VIDEO"),
         ({"categories": None}, "not in COCO's format"),
+        ({"annotations": [{"image_id": 10, "category_id": 1, "bbox": [0, 0, 1, 1], "track_id": 10**30}]}, "boxes.json"),
     ],
 )
 def test_broken_coco_is_named(tmp_path: Path, change: dict[str, object], message: str) -> None:
@@ -140,3 +141,9 @@ def test_broken_coco_is_named(tmp_path: Path, change: dict[str, object], message
     }  # fmt: skip
     with pytest.raises(InvalidFile, match=message):
         read_boxes(write(tmp_path, json.dumps(coco | change), "boxes.json"))
+
+
+@pytest.mark.parametrize("value", ["1" + "0" * 30, "-1" + "0" * 30])
+def test_a_track_beyond_64_bits_is_named(tmp_path: Path, value: str) -> None:
+    with pytest.raises(InvalidFile, match=r"line 2.*track"):
+        read_boxes(write(tmp_path, f"video,frame,label,x0,y0,x1,y1,track\nv,5,dog,1,1,20,20,{value}\n"))

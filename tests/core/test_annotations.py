@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strobe.core.annotations import Annotation, anchor_verdict, normalise_key, pair_verdict, parse_annotations
+from strobe.core.annotations import Annotation, anchor_verdict, pair_verdict, parse_annotations
 from strobe.core.derivation import Tally
 from strobe.core.errors import InvalidFile
 
@@ -60,12 +60,6 @@ def test_an_anchor_needs_good_and_neither_bad_nor_unsure(words: set[str]) -> Non
     assert (vote.decision == "similar" and not vote.bad_anchor) == good
     assert set(vote.labels) == {"car"} | (words & {"bird", "car"})
     assert len(set(vote.labels)) == len(vote.labels)
-
-
-def test_keys_are_normalised_to_their_last_two_parts() -> None:
-    assert normalise_key(" /data/x/AbC_12/frame-1.jpg ") == "AbC_12/frame-1.jpg"
-    data = {"annotations": [{"key": "/x/a/1.jpg,/y/a/2.jpg", "labels": [1]}], "labels": ["no", "similar"]}
-    assert parse_annotations(data, Path("f"))[0].keys == ("a/1.jpg", "a/2.jpg")
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,10 @@
 
 from fractions import Fraction
 
-import numpy as np
 import pytest
 
 from strobe.core.builder import DatasetBuilder
 from strobe.core.dataset import DatasetInfo
-from strobe.core.errors import InvalidValue
 from strobe.core.labels import LabelSpace
 from strobe.core.tables import NO_PTS
 
@@ -50,32 +48,3 @@ def test_rows_that_became_columns_on_the_way_stand_as_they_were_given(monkeypatc
     whole = digest()
     monkeypatch.setattr("strobe.core.builder._ROWS", 2)
     assert digest() == whole
-
-
-def test_times_given_as_two_numbers_stay_unreduced() -> None:
-    made = grown()
-    made.set(set_id="a", anchor=0, members=[])
-    frames = made.build(INFO).frames
-    assert list(zip(frames.time_num.tolist(), frames.time_den.tolist(), strict=True)) == [(50, 25), (2, 1), (0, 0)]
-
-
-def test_boxes_and_an_empty_table_of_them() -> None:
-    made = grown()
-    made.set(set_id="a", anchor=0, members=[])
-    empty = made.build(INFO, with_boxes=True).boxes
-    assert empty is not None
-    assert empty.xyxy.shape == (0, 4)
-    made.box(frame=1, label=0, xyxy=(0, 1, 2, 3))
-    boxes = made.build(INFO).boxes
-    assert boxes is not None
-    assert (boxes.xyxy.dtype, boxes.xyxy.tolist()) == (np.dtype(np.float64), [[0.0, 1.0, 2.0, 3.0]])
-    assert (boxes.track.tolist(), boxes.crowd.tolist()) == ([-1], [False])
-
-
-def test_no_set_and_a_frame_twice_are_refused() -> None:
-    with pytest.raises(InvalidValue, match="at least one set"):
-        grown().build(INFO)
-    made = grown()
-    made.set(set_id="a", anchor=0, members=[(0, 1)])
-    with pytest.raises(InvalidValue, match="each frame once per set"):
-        made.build(INFO)

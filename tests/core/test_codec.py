@@ -89,13 +89,6 @@ def test_errors_name_the_place_and_the_rule(change: dict[str, Any], says: str) -
     assert str(caught.value) == says
 
 
-def test_a_missing_key_is_named() -> None:
-    with pytest.raises(InvalidValue, match=r"^house: expected the key number, got \[\]"):
-        decode(House, {}, where="house")
-    with pytest.raises(InvalidValue, match=r"^expected an object, got 3"):
-        decode(House, 3)
-
-
 def test_the_schema_says_the_same() -> None:
     schema = json_schema(House, title="house")
     jsonschema.Draft202012Validator.check_schema(schema)

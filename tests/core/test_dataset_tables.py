@@ -198,11 +198,6 @@ def test_a_broken_dataset_is_refused(table: str, column: str, place: int, value:
         changed(small(), table, column, place, value)
 
 
-def test_columns_of_different_length_are_refused() -> None:
-    with pytest.raises(InvalidValue, match="columns of one length"):
-        Labels(frame=np.arange(2), label=np.arange(3))
-
-
 # -- questions and parts -----------------------------------------------------------------------------------------
 
 
@@ -224,15 +219,6 @@ def test_level_is_the_smallest_k_that_holds_the_distance(distance: float) -> Non
     level = int(replace(data, sets=replace(data.sets, distance=np.tile([-1.0, 0.0, distance], 2))).row_levels()[2])
     assert distance <= level
     assert level == 0 or distance > level - 1
-
-
-def test_sets_as_records_carry_what_the_tables_say() -> None:
-    sets = list(small())
-    assert [one.set_id for one in sets] == ["sa", "sb"]
-    assert [member.distance for member in sets[0].members] == [-1.0, 1.0]
-    assert sets[0].anchor.id == "va:1"
-    assert sets[0].anchor.size_wh == (64, 48)
-    assert small().boxes.of_frame(1)[0].track == 7
 
 
 def test_keep_rows_drops_sets_without_anchor_and_keeps_hints_in_step() -> None:
@@ -283,12 +269,3 @@ def test_joined_parts_equal_the_whole() -> None:
     assert joined(parts, info=data.info).digest() == data.digest()
     with pytest.raises(InvalidValue, match="each video once"):
         joined([parts[0], parts[0]], info=data.info)
-
-
-@pytest.mark.parametrize(("column", "value"), [("fps_den", -(2**63)), ("fps_num", -1), ("n_frames", -2)])
-def test_a_negative_rate_or_length_is_refused(column: str, value: int) -> None:
-    videos = small().videos
-    damaged = getattr(videos, column).copy()
-    damaged[0] = value
-    with pytest.raises(InvalidValue, match=f"videos.{column}: expected >= "):
-        replace(videos, **{column: damaged})

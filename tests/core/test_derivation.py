@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from strobe.analyses.results import unreviewed
 from strobe.core.dataset import Dataset, DatasetInfo
-from strobe.core.derivation import derive, is_clean, latest_votes, review_views, reviewed
+from strobe.core.derivation import derive, latest_votes, review_views, reviewed
 from strobe.core.errors import InvalidValue
 from strobe.core.labels import LabelSpace
 from strobe.core.records import Unreviewed, Verdict
@@ -117,11 +117,6 @@ def test_bad_anchor_drops_the_set_unless_a_strict_majority_disagrees():
     assert kept(bad, vote("ann", 1, "similar"), other) == {"s0": [0, 1], "s1": [0, 1]}, "undone"
 
 
-def test_all_rejected_anchor_stays_alone():
-    votes = [vote("ann", offset, "dissimilar") for offset in (-2, -1, 1, 2)]
-    assert kept(*votes) == {"s0": [0]}
-
-
 def test_unreviewed_pairs_and_sets_are_not_kept():
     data = replace(tiny(), verdicts=(vote("ann", 1),))
     derivation = derive(data)
@@ -135,13 +130,6 @@ def test_control_votes_decide_nothing():
     same = vote("ann", 0, "dissimilar")
     other = replace(vote("ann", 1, "dissimilar"), frame_id="v1:0")
     assert kept(vote("ann", 1), same, other) == {"s0": [0, 1]}
-
-
-def test_late_vote_changes_the_derivation_and_nothing_else():
-    before = [vote("ann", 1), vote("bo", 1)]
-    assert kept(*before) == {"s0": [0, 1]}
-    late = [vote("cy", 1, "dissimilar"), vote("di", 1, "dissimilar")]
-    assert kept(*before, *late) == {"s0": [0]}
 
 
 def test_anchor_votes_drop_bad_and_unsure_anchors():
@@ -161,10 +149,6 @@ def test_densified_labels_are_carried_to_the_neighbours():
     found = labels_after(vote("ann", 0, stage="anchor", labels=("cat", "person")))
     assert {found["s0", offset] == ["cat", "person"] for offset in range(-2, 3)} == {True}
     assert found["s1", 0] == ["cat"]
-
-
-def test_a_removed_label_goes_from_the_neighbours_too():
-    assert labels_after(vote("ann", 0, stage="anchor", labels=("dog",)))["s0", 1] == ["dog"]
 
 
 def test_no_neighbour_is_left_without_a_label():
@@ -226,13 +210,6 @@ def test_no_votes_and_nothing_kept_are_one_line_errors():
     for ask in (reviewed, review_views):
         with pytest.raises(InvalidValue, match="reject every set"):
             ask(nothing)
-
-
-def test_clean_votes():
-    assert is_clean(vote("ann", 1))
-    assert not is_clean(vote("ann", 1, "unsure"))
-    assert not is_clean(vote("ann", 1, label_right=False))
-    assert not is_clean(vote("ann", 1, bad_anchor=True))
 
 
 def test_ties_in_time_are_broken_by_id_not_by_place():

@@ -18,15 +18,6 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_write_makes_the_folder_and_leaves_one_file(tmp_path: Path) -> None:
-    write_text(tmp_path / "a/b/c.txt", "é")
-    assert (tmp_path / "a/b/c.txt").read_bytes() == "é".encode()
-    assert names(tmp_path / "a/b") == ["c.txt"]
-    umask = os.umask(0)
-    os.umask(umask)
-    assert (tmp_path / "a/b/c.txt").stat().st_mode & 0o777 == 0o666 & ~umask
-
-
 def test_an_error_in_the_middle_keeps_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     write_text(path, "old")
@@ -163,18 +154,3 @@ def test_a_temporary_name_that_is_taken_is_left_alone(tmp_path: Path, way: str) 
     assert (tmp_path / "mine").read_text() == "mine"
     assert (taken.parent / "a.txt").read_text() == ("the other's" if way == "held" else "whole")
     assert os.path.lexists(taken) == (way != "held")
-
-
-def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "x.json")
-    with pytest.raises(InvalidFile, match="not a regular file"):
-        read_json(tmp_path / "x.json")
-
-
-def test_the_digest_of_a_file_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
-    link = tmp_path / "mask.png"
-    link.symlink_to(tmp_path / "nowhere")
-    with pytest.raises(StrobeError, match=r"no such file: .*mask\.png"):
-        sha256_of_file(link)
-    with pytest.raises(StrobeError, match="cannot read"):
-        sha256_of_file(tmp_path)

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strobe.core.errors import InvalidValue, UnknownName
-from strobe.core.labels import MERGES, LabelSpace, Projection, check_scores, confidence_of, projection, space
+from strobe.core.errors import InvalidValue
+from strobe.core.labels import MERGES, LabelSpace, Projection, confidence_of, projection, space
 from strobe.core.projections import projection_between
 
 REFERENCE = Path(__file__).parents[2] / "../shared/reference"
@@ -186,37 +186,6 @@ def test_both_maps_of_the_background_study_equal_the_reference() -> None:
     assert [one[1] for one in words] == list(space("imagenet-9").ids)
 
 
-def test_index_by_id_and_name_and_near_matches() -> None:
-    vid = space("imagenet-vid")
-    assert vid.index("airplane") == vid.index("n02691156") == 0
-    with pytest.raises(UnknownName, match="did you mean airplane"):
-        vid.index("airplan")
-
-
-def test_ids_win_over_names() -> None:
-    crossed = LabelSpace(name="crossed", ids=("a", "b"), names=("b", "c"))
-    assert [crossed.index(label) for label in ("a", "b", "c")] == [0, 1, 1]
-
-
-@pytest.mark.parametrize(
-    ("ids", "names", "rule"),
-    [((), (), "at least one"), (("a",), ("a", "b"), "one per id"), (("a", "a"), ("x", "y"), "each id once")],
-)
-def test_a_broken_space_is_refused(ids: tuple[str, ...], names: tuple[str, ...], rule: str) -> None:
-    with pytest.raises(InvalidValue, match=rule):
-        LabelSpace(name="broken", ids=ids, names=names)
-
-
-def test_digest_follows_order_ids_and_names() -> None:
-    digests = {
-        LabelSpace(name="x", ids=ids, names=names).digest
-        for ids, names in (
-            (("a", "b"), ("a", "b")), (("b", "a"), ("b", "a")), (("a", "b"), ("a", "c")), (("a", "c"), ("a", "b")),
-        )
-    }  # fmt: skip
-    assert len(digests) == 4
-
-
 # -- projection against a plain reference -----------------------------------------------------------------------
 
 
@@ -287,41 +256,6 @@ def test_ties_go_to_the_lowest_target() -> None:
     assert made.apply(np.array([[5.0, 1.0, 5.0]])).argmax() == 1
 
 
-def test_identity_changes_nothing_and_knows_it() -> None:
-    same = Projection.identity(LabelSpace.of_names("t", ["a", "b"]))
-    scores = np.array([[1.0, -np.inf]])
-    assert same.is_identity
-    assert same.apply(scores) is scores
-
-
-def test_map_labels_keeps_none_apart() -> None:
-    made = Projection(
-        source=LabelSpace.of_names("s", ["p", "q"]), target=LabelSpace.of_names("t", ["a", "b"]), children=((), (0,))
-    )
-    assert made.map_labels(np.array([0, 1, -1])).tolist() == [1, -1, -1]
-
-
-@pytest.mark.parametrize(("merge", "shape"), [("median", (1, 2)), ("max", (1, 3)), ("max", (2,))])
-def test_projection_refuses_what_it_cannot_do(merge: str, shape: tuple[int, ...]) -> None:
-    with pytest.raises(InvalidValue):
-        Projection.identity(LabelSpace.of_names("t", ["a", "b"])).apply(np.zeros(shape), merge=merge)
-
-
-@pytest.mark.parametrize(
-    ("row", "problem"),
-    [([np.nan, 0.0], "NaN"), ([np.inf, 0.0], r"\+inf"), ([-np.inf, -np.inf], "only −inf")],
-)
-def test_scores_that_cannot_be_ranked(row: list[float], problem: str) -> None:
-    with pytest.raises(InvalidValue, match=rf"m: {problem} in the scores of 1 frame\(s\); the first is two"):
-        check_scores(np.array([[0.0, 0.0], row]), names=["one", "two"], what="m")
-
-
-def test_minus_infinity_alone_is_lawful() -> None:
-    rows = np.array([[-np.inf, 0.0], [1.0, -np.inf]])
-    check_scores(rows, names=["one", "two"], what="m")
-    np.testing.assert_array_equal(confidence_of(rows, kind="logits"), [[0.0, 1.0], [1.0, 0.0]])
-
-
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.lists(st.floats(-20, 20), min_size=3, max_size=3), min_size=1, max_size=5), st.floats(-50, 50))
 def test_confidence_is_a_distribution_and_ignores_a_constant(rows, constant) -> None:
@@ -330,13 +264,6 @@ def test_confidence_is_a_distribution_and_ignores_a_constant(rows, constant) -> 
     np.testing.assert_allclose(confidence.sum(axis=1), 1)
     np.testing.assert_allclose(confidence_of(scores + constant, kind="logits"), confidence, atol=1e-9)
     np.testing.assert_allclose(confidence_of(confidence, kind="probabilities"), confidence, atol=1e-9)
-
-
-def test_unknown_spaces_and_maps_say_what_there_is() -> None:
-    with pytest.raises(UnknownName, match="imagenet-vid"):
-        space("imagenet-vit")
-    with pytest.raises(UnknownName, match="strobe ships "):
-        projection("imagenet-vid", "ilsvrc-2012")
 
 
 def test_underscores_stand_for_spaces_where_only_one_class_is_meant() -> None:

@@ -16,17 +16,6 @@ from strobe.core.locks import LOCK, locked, writes, writing
 fcntl = pytest.importorskip("fcntl", reason="no such locks on this system")
 
 
-def test_a_second_one_is_told_and_the_first_goes_on(tmp_path: Path) -> None:
-    lock = tmp_path / "a/b/.lock"
-    with locked(lock, busy="busy"):
-        with pytest.raises(StrobeError, match=r"^busy$"), locked(lock, busy="busy"):
-            pytest.fail("two hold it")
-        assert lock.is_file()
-    assert not list(tmp_path.iterdir()), "what nothing came into goes again"
-    with locked(lock, busy="busy"):
-        pass
-
-
 @pytest.mark.parametrize("code", [errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS])
 def test_a_file_system_without_locks_is_refused_and_left_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int

@@ -29,20 +29,6 @@ def test_numbers_are_those_pyarrow_reads(column: pa.Array) -> None:
         np.testing.assert_array_equal(found, said)
 
 
-def test_nulls_are_left_to_the_caller() -> None:
-    column = pa.array([1, None, 3])
-    assert numbers_of(column)[[0, 2]].tolist() == [1, 3]
-    assert numbers_of(column.is_null()).tolist() == [False, True, False]
-
-
-@pytest.mark.parametrize(
-    "column", [pa.array(["a"]), pa.array([[1]]), pa.array([{"a": 1}]), pa.array(["a"]).dictionary_encode()]
-)
-def test_what_is_no_number_is_refused(column: pa.Array) -> None:
-    with pytest.raises((TypeError, ValueError)):
-        numbers_of(column)
-
-
 def test_arrays_are_those_pyarrow_makes() -> None:
     floats, flags = np.array([0.5, np.nan, 2.0]), np.array([True, False, True])
     cases = [

@@ -1,19 +1,7 @@
 """The one finder of projections."""
 
-import pytest
-
-from strobe.core.errors import StrobeError
 from strobe.core.labels import LabelSpace, projection, space
 from strobe.core.projections import projection_between, shipped_between
-
-
-def test_the_same_classes_are_left_alone() -> None:
-    pets = LabelSpace.of_names("pets", ["cat", "dog"])
-    assert projection_between(pets, LabelSpace.of_names("other name", ["cat", "dog"])).children == ((0,), (1,))
-
-
-def test_shipped_spaces_use_the_shipped_map() -> None:
-    assert projection_between(space("ilsvrc-2012"), space("imagenet-vid")) == projection("ilsvrc-2012", "imagenet-vid")
 
 
 def test_a_borrowed_name_is_matched_by_its_classes() -> None:
@@ -27,11 +15,6 @@ def test_ids_then_names_then_nothing() -> None:
     target = LabelSpace(name="t", ids=("n01", "n02", "n03", "n04"), names=("Tabby cat", "dog, hound", "fox", "owl"))
     source = LabelSpace(name="s", ids=("n02", "a", "b"), names=("whatever", "tabby_cat", "kit fox, fox"))
     assert projection_between(source, target).children == ((1,), (0,), (2,), ())
-
-
-def test_no_class_in_common_is_one_line() -> None:
-    with pytest.raises(StrobeError, match="have no class in common"):
-        projection_between(LabelSpace.of_names("a", ["x", "y"]), LabelSpace.of_names("b", ["p"]))
 
 
 def test_only_the_shipped_spaces_themselves_have_a_shipped_map() -> None:

@@ -97,22 +97,6 @@ def test_a_dataset_its_variants_contradict_is_refused(variants, info, rule: str)
         corrupted(variants, **info)
 
 
-def test_controls_may_have_a_scale_of_their_own() -> None:
-    control = replace(NOISE, role="control", unit="px", levels=(1.0, 2.5))
-    assert corrupted((FOG, control)).row_levels().tolist() == [0, 1, 2, 0, 1, 2] * 2
-
-
-def test_a_group_holds_each_variant_once() -> None:
-    data = corrupted()
-    with pytest.raises(InvalidValue, match="each variant at most once per group"):
-        replace(data, sets=replace(data.sets, group=texts(["p0"] * 4)))
-
-
-def test_without_variants_there_is_nothing_to_combine() -> None:
-    with pytest.raises(InvalidValue, match="each in a dataset without variants"):
-        replace(corrupted((FOG,)), variants=None)
-
-
 @pytest.mark.parametrize(
     "changes",
     [

@@ -95,13 +95,6 @@ def greedy():
             raise MemoryError("DefaultCPUAllocator: can't allocate memory")
         return mean_colour(images)
     return forward, CLASSES
-
-def slow():
-    import time
-    def forward(images):
-        time.sleep(0.02)
-        return mean_colour(images)
-    return forward, CLASSES
 """
 
 

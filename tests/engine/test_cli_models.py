@@ -38,35 +38,8 @@ def data(colours: Callable[..., Dataset], tmp_path: Path, monkeypatch: pytest.Mo
     return tmp_path / "data"
 
 
-def test_a_model_that_leaves_does_not_take_the_run_along(data: Path, command: Any) -> None:
-    models = [part for name in ("leaves_early", "leaves_late", "make") for part in ("-m", f"py:mine.py:{name}")]
-    code, said, noted = command("predict", str(data), *models, "-o", "run", "--workers", "2")
-    assert code == 2
-    assert "py:mine.py:make: 20 new" in said
-    assert "py:mine.py:leaves_early: the factory raised SystemExit in line 13" in said
-    assert "line 16 of mine.py" in said
-    assert "py:mine.py:leaves_early: py:" not in said, "the name is said once"
-    assert "Traceback" not in said + noted
-
-
 def test_json_stays_json_whatever_the_model_prints(data: Path, command: Any) -> None:
     code, said, noted = command("predict", str(data), "-m", "py:mine.py:make", "-o", "run", "--json")
     assert code == 0
     assert list(json.loads(said)) == ["py:mine.py:make"]
     assert "while predicting" in noted
-
-
-def test_another_image_size_is_predicted_anew(data: Path, command: Any) -> None:
-    for size in ("16", "32"):
-        arguments = ["predict", str(data), "-m", "py:mine.py:make", "-o", "run", "--image-size", size]
-        assert "20 new, 0 cached" in command(*arguments)[1]
-        assert "0 new, 20 cached" in command(*arguments)[1]
-
-
-@pytest.mark.parametrize("text", ["@", "@data"])
-def test_a_list_that_is_a_folder_is_one_line(text: str, data: Path, command: Any) -> None:
-    code, said, noted = command("eval", str(data), "-m", text, "-o", "x")
-    assert code == 2
-    assert said == ""
-    assert noted.count("\n") == 1
-    assert "@FILE.toml" in noted

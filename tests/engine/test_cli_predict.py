@@ -1,8 +1,6 @@
 """The commands predict, models and doctor, as a user meets them."""
 
-import errno
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,68 +19,12 @@ def data(colours: Make, tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-def test_predict_says_what_it_did(data: Path, plugin: Path, tmp_path: Path, command: Any) -> None:
-    out = str(tmp_path / "run")
-    code, said, noted = command("predict", str(data), "-m", f"py:{plugin}:make", "-o", out)
-    assert code == 0
-    assert "20 new, 0 cached" in said
-    assert "plugin=plugin.py; batch 8" in noted, "the preprocessing is printed"
-    assert "20/20" in noted
-    code, said, _ = command("predict", str(data), "-m", f"py:{plugin}:make", "-o", out, "--json")
-    facts = json.loads(said)
-    assert facts[f"py:{plugin}:make"]["frames"] == {"new": 0, "kept": 20, "unreadable": 0}
-    two = ["-m", f"py:{plugin}:make", "-m", f"again=py:{plugin}:make"]
-    assert "predict again: 20/20" in command("predict", str(data), *two, "-o", out)[2], "what is done is not named"
-
-
-def test_a_failing_model_shows_in_the_exit_code_and_the_others_are_done(
-    data: Path, plugin: Path, tmp_path: Path, command: Any
-) -> None:
-    models = ["-m", f"py:{plugin}:raises", "-m", f"py:{plugin}:make", "-m", "tim:resnet50"]
-    code, said, noted = command("predict", str(data), *models, "-o", str(tmp_path / "run"))
-    assert code == 2
-    assert "20 new" in said
-    assert "FAILED" in said
-    assert "did you mean timm" in noted
-    assert "Traceback" not in said + noted
-
-
 def test_predictions_brought_as_a_file(data: Path, tmp_path: Path, command: Any) -> None:
     keys = [f"{row:05d}" for row in range(20)]
     (tmp_path / "mine.json").write_text(json.dumps({key: [1.0, 2.0, 9.0] for key in keys}))
     code, said, _ = command("predict", str(data), "-m", f"preds:{tmp_path / 'mine.json'}", "-o", str(tmp_path / "run"))
     assert code == 0
     assert "stored in the run folder" in said
-
-
-def test_a_folder_that_cannot_be_locked_is_refused(
-    data: Path, plugin: Path, tmp_path: Path, command: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fcntl = pytest.importorskip("fcntl", reason="no such locks on this system")
-
-    def cannot(*_: Any) -> None:  # as a network file system without a lock manager answers
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
-
-    monkeypatch.setattr(fcntl, "flock", cannot)
-    words = ["predict", str(data), "-m", f"py:{plugin}:make", "-o", str(tmp_path / "run")]
-    code, said, noted = command(*words)
-    assert (code, said) == (2, "")
-    assert f"cannot write {tmp_path / 'run'}: its file system cannot lock" in noted
-    assert not (tmp_path / "run").exists()
-    monkeypatch.undo()
-    assert command(*words)[0] == 0
-
-
-def test_bad_options_are_one_line(data: Path, tmp_path: Path, command: Any) -> None:
-    for arguments in (
-        ["-m", "efficientnet-lite0", "--device", "cuda:77"],
-        ["-m", "efficientnet-lite0", "--batch-size", "0"],
-        ["-m", "@nothing"],
-        ["-m", "timm:zzz*"],
-    ):
-        code, _, noted = command("predict", str(data), *arguments, "-o", str(tmp_path / "run"))
-        assert code == 2, arguments
-        assert "Traceback" not in noted
 
 
 def test_models_lists_providers_globs_and_the_testbed(command: Any) -> None:

@@ -2,7 +2,6 @@
 
 import importlib
 import os
-import pickle
 import signal
 import subprocess
 import sys
@@ -21,7 +20,7 @@ import strobe.engine.prediction as workflow
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError
 from strobe.core.labels import Projection
-from strobe.core.ports import SendableSource, Silent
+from strobe.core.ports import Silent
 from strobe.core.records import ModelSpec
 from strobe.core.tasks import Task
 from strobe.engine.decode_pool import DecodePool, can_start_workers
@@ -330,13 +329,6 @@ def test_a_worker_needs_no_torch() -> None:
         assert f"'{heavy}'" not in loaded
 
 
-def test_what_is_sent_does_not_grow_with_the_dataset(colours: Make) -> None:
-    few, many = colours("few", n_sets=2), colours("many", n_sets=40)
-    sizes = [len(pickle.dumps(MediaSource(dataset).only([1, 2, 3]))) for dataset in (few, many)]
-    assert abs(sizes[1] - sizes[0]) < 10
-    assert isinstance(MediaSource(few), SendableSource)
-
-
 def test_when_processes_decode(colours: Make) -> None:
     class Model:
         device: str = "cuda"
@@ -364,21 +356,3 @@ def test_when_processes_decode(colours: Make) -> None:
     assert processes() == 0
     models["b"].preparation = SMALL
     assert processes(workers=8, n_cores=2) == 0
-
-
-def test_only_a_plain_torch_classifier_is_its_plan() -> None:
-    pytest.importorskip("torch")
-    from strobe.models.torch_classifier import TorchClassifier
-
-    class Blurred(TorchClassifier):
-        def prepare(self, image: Any) -> Any:
-            return super().prepare(image) // 2
-
-    for kind, plan, want in (
-        (TorchClassifier, SMALL.plan, SMALL),
-        (Blurred, SMALL.plan, None),
-        (TorchClassifier, abs, None),
-    ):
-        model = kind.__new__(kind)
-        model.plan, model._cuda = plan, False
-        assert model.preparation == want

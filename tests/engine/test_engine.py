@@ -11,12 +11,11 @@ import pytest
 from PIL import Image as Pillow
 
 from strobe.core.dataset import Dataset
-from strobe.core.errors import CannotWrite, StrobeError
+from strobe.core.errors import StrobeError
 from strobe.core.files import read_json
 from strobe.core.labels import Projection
 from strobe.core.ports import Silent
 from strobe.core.records import ModelSpec
-from strobe.core.tables import texts
 from strobe.core.tasks import Task
 from strobe.engine.engine import run_models
 from strobe.engine.forward import Runner
@@ -106,20 +105,6 @@ def _run(
     return {name: (outcomes[name], stores[name].read()) for name in models}
 
 
-def test_predictions_are_right_and_in_place(colours: Make, plugin: Path, tmp_path: Path) -> None:
-    dataset = colours(n_sets=6, k=2)
-    name = f"py:{plugin}:make"
-    (run,) = predict(dataset, [name], tmp_path / "run", OPTIONS, Silent())
-    assert run.ok
-    found = answers_of(tmp_path / "run", name, dataset)
-    assert found.scored.all()
-    assert dataset.right_rows(found.label).all()
-    assert (found.own_label == found.label).all()
-    facts = read_json(tmp_path / "run" / "run.json")
-    assert facts["models"][name]["status"] == "done"
-    assert facts["models"][name]["frames"] == {"new": 30, "kept": 0, "unreadable": 0}
-
-
 def test_one_decode_serves_all_models(colours: Make, tmp_path: Path) -> None:
     dataset = colours(n_sets=5, k=2)
     source = CountingSource(dataset)
@@ -142,27 +127,6 @@ def test_batches_of_any_size_give_the_same(batch: int, colours: Make, tmp_path: 
     assert (stored.scores == plain.scores).all()
     assert sum(model.batches) == 25
     assert max(model.batches) <= batch
-
-
-def test_the_same_command_again_does_nothing(colours: Make, tmp_path: Path) -> None:
-    dataset = colours()
-    first = Brightness(dataset)
-    _run(dataset, tmp_path / "run", {"m": first})
-    files = {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*.parquet")}
-    again = Brightness(dataset)
-    outcome, _ = _run(dataset, tmp_path / "run", {"m": again})["m"]
-    assert again.batches == []
-    assert (outcome.n_new, outcome.n_kept) == (0, 20)
-    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*.parquet")} == files
-
-
-def test_adding_a_model_runs_only_that_one(colours: Make, tmp_path: Path) -> None:
-    dataset = colours()
-    _run(dataset, tmp_path / "run", {"a": Brightness(dataset)})
-    first, second = Brightness(dataset), Brightness(dataset)
-    _run(dataset, tmp_path / "run", {"a": first, "b": second})
-    assert first.batches == []
-    assert sum(second.batches) == 20
 
 
 @pytest.mark.parametrize("after", range(6))
@@ -265,34 +229,6 @@ def test_bad_frames_are_recorded_and_not_tried_for_ever(colours: Make, plugin: P
     assert answers_of(tmp_path / "run", name, dataset).scored.sum() == 19
 
 
-def test_odd_images_are_read_as_rgb(colours: Make, plugin: Path, tmp_path: Path) -> None:
-    dataset = colours(n_sets=2, k=2)
-    root = dataset.root or Path()
-    red = Pillow.new("RGB", (30, 20), (200, 10, 10))
-    deep = (np.full((20, 30), 40_000)).astype(np.uint16)
-    files = {
-        "grey.png": red.convert("L"),
-        "cmyk.jpg": red.convert("CMYK"),
-        "deep.png": Pillow.fromarray(deep),
-        "alpha.png": red.convert("RGBA"),
-        "palette.gif": red.convert("P"),
-    }
-    for place, (file, image) in enumerate(files.items()):
-        image.save(root / "media" / file)
-        dataset.frames.media[place] = f"media/{file}"
-    red.save(root / "media/move.gif", save_all=True, append_images=[Pillow.new("RGB", (30, 20), (0, 0, 250))])
-    dataset.frames.media[5] = "media/move.gif"
-    Pillow.new("L", (12_000, 12_000)).save(root / "media/bomb.png")
-    dataset.frames.media[6] = "media/bomb.png"
-    name = f"py:{plugin}:make"
-    (run,) = predict(dataset, [name], tmp_path / "run", OPTIONS, Silent())
-    assert run.ok
-    found = answers_of(tmp_path / "run", name, dataset)
-    assert found.scored[:6].all()
-    assert found.label[[1, 3, 4, 5]].tolist() == [0, 0, 0, 0]
-    assert "bomb.png" in unreadable(tmp_path / "run", name, dataset)["00006"]
-
-
 @pytest.mark.parametrize(
     ("factory", "says"),
     [
@@ -319,51 +255,6 @@ def test_a_model_that_fails_is_reported_and_the_rest_go_on(
     assert read_json(tmp_path / "run" / "run.json")["models"][names[0]]["status"] == "failed"
 
 
-def test_a_smaller_batch_goes_on_from_where_memory_ran_out(colours: Make, plugin: Path, tmp_path: Path) -> None:
-    dataset = colours()
-    name = f"py:{plugin}:greedy"
-    (first,) = predict(dataset, [name], tmp_path / "run", OPTIONS, Silent())
-    assert not first.ok
-    small = replace(OPTIONS, batch_size=2)
-    (second,) = predict(dataset, [name], tmp_path / "run", small, Silent())
-    assert second.ok
-    assert answers_of(tmp_path / "run", name, dataset).scored.all()
-
-
-def test_a_changed_plugin_is_predicted_anew(colours: Make, plugin: Path, tmp_path: Path) -> None:
-    dataset = colours()
-    name = f"py:{plugin}:make"
-    predict(dataset, [name], tmp_path / "run", OPTIONS, Silent())
-    plugin.write_text(plugin.read_text().replace("/ 10", "/ -10"))
-    (run,) = predict(dataset, [name], tmp_path / "run", OPTIONS, Silent())
-    assert run.outcome is not None
-    assert run.outcome.n_new == 20
-    assert not dataset.right_rows(answers_of(tmp_path / "run", name, dataset).label).any()
-
-
-def test_a_full_disk_is_one_line_and_finished_shards_stay(
-    colours: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    dataset = colours()
-    whole, n_written = Path.write_bytes, 0
-
-    def full(path: Path, content: bytes) -> int:
-        nonlocal n_written
-        n_written += ".parquet" in path.name
-        if n_written > 1:
-            raise OSError(28, "No space left on device")
-        return whole(path, content)
-
-    monkeypatch.setattr(Path, "write_bytes", full)
-    with pytest.raises(CannotWrite, match="the disk is full"):
-        _run(dataset, tmp_path / "run", {"m": Brightness(dataset)})
-    monkeypatch.undo()
-    outcome, stored = _run(dataset, tmp_path / "run", {"m": Brightness(dataset)})["m"]
-    assert outcome.n_kept == 8
-    assert stored.scored.all()
-    assert not list((tmp_path / "run").rglob("*.tmp"))
-
-
 def test_shards_may_come_back_in_any_order(colours: Make, tmp_path: Path) -> None:
     dataset = colours(n_sets=6, k=2)
     source, ids = MediaSource(dataset), dataset.frame_ids()
@@ -384,16 +275,3 @@ def test_shards_may_come_back_in_any_order(colours: Make, tmp_path: Path) -> Non
         results.append(store.read().scores)
     worker.close()
     assert all((one == results[0]).all() for one in results)
-
-
-def test_a_frame_with_other_pixels_is_predicted_again_and_no_other(colours: Make, plugin: Path, tmp_path: Path) -> None:
-    dataset = colours()
-    name = f"py:{plugin}:make"
-    predict(dataset, [name], tmp_path / "run", OPTIONS, Silent())
-    sha = texts(["f" * 64, *dataset.frames.sha256[1:].tolist()])
-    dataset = replace(dataset, frames=replace(dataset.frames, sha256=sha))
-    assert np.flatnonzero(~answers_of(tmp_path / "run", name, dataset).scored).tolist() == [0]
-    (again,) = predict(dataset, [name], tmp_path / "run", OPTIONS, Silent())
-    assert (again.outcome.n_new, again.outcome.n_kept) == (1, 19)
-    with pytest.raises(StrobeError, match="has no predictions of nobody"):
-        answers_of(tmp_path / "run", "nobody", dataset)

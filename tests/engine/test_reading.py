@@ -175,14 +175,3 @@ def test_a_process_that_reads_needs_no_torch() -> None:
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     for heavy in ("torch", "pyarrow", "scipy", "timm", "rich"):
         assert f"'{heavy}'" not in loaded
-
-
-def test_large_frames_go_one_by_one() -> None:
-    stream = FrameStream(Numbers(), FrameMaking(), np.arange(40), np.full(40, 3 << 20), workers=1)
-    draws = [(place, -1, 0, 0, 0) for place in range(40)]
-    assert [len(part) for part in stream._parts(draws)] == [1] * 40
-    small = FrameStream(Numbers(), FrameMaking(), np.arange(40), np.full(40, 12), workers=1)
-    assert [len(part) for part in small._parts(draws)] == [16, 16, 8]
-    assert stream.at_once * (3 << 20) * 8 <= 512 * 2**20
-    stream.close()
-    small.close()

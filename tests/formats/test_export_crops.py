@@ -105,25 +105,6 @@ def test_half_pixels_are_taken_whole_and_the_manifest_says_who_and_how_well(phot
     assert manifest["discarded"] == [{"key": "sheep/a.png", "people": ["ann"], "reasons": ["several"]}]
 
 
-def test_the_crop_set_comes_in_again_as_photos(photos, tmp_path):
-    manifest = cut(photos, everywhere(photos), tmp_path / "crops")
-    again = import_dataset("photos", tmp_path / "crops", tmp_path / "again", files=PhotoFiles()).dataset
-    assert again.frames.key.tolist() == [entry["file"] for entry in manifest["crops"]]
-    assert again.frames.sha256.tolist() == [entry["sha256"] for entry in manifest["crops"]]
-    names = [again.info.label_space.names[label] for label in again.labels.label]
-    assert names == [entry["name"] for entry in manifest["crops"]]
-    assert set(again.frames.width.tolist()) == {18}
-
-
-def test_names_of_the_validation_images_in_folders_of_their_class_come_in_again(tmp_path):
-    for place, wnid in enumerate(("n01440764", "n01443537"), start=1):
-        path = tmp_path / "photos" / wnid / f"ILSVRC2012_val_0000000{place}.JPEG"
-        path.parent.mkdir(parents=True)
-        Image.new("RGB", (8, 8)).save(path)
-    found = import_dataset("photos", tmp_path / "photos", tmp_path / "data", files=PhotoFiles()).dataset
-    assert [found.info.label_space.ids[label] for label in found.labels.label] == ["n01440764", "n01443537"]
-
-
 def test_an_interrupted_export_goes_on_and_a_finished_one_is_left(photos, tmp_path):
     class Stops(MediaSource):
         def read(self, row):
@@ -146,31 +127,6 @@ def test_an_interrupted_export_goes_on_and_a_finished_one_is_left(photos, tmp_pa
     assert {path: path.stat().st_mtime_ns for path in times} == times, "nothing is cut twice"
     cut(photos, everywhere(photos), tmp_path / "other")
     assert files(tmp_path / "other") == after, "the same answers give the same bytes"
-
-
-def test_an_export_that_was_killed_at_its_first_file_goes_on(photos, tmp_path):
-    target = tmp_path / "crops"
-    target.mkdir()
-    (target / ".lock").touch()
-    (target / "..crops.json.strobe.tmp").write_bytes(b'{"pl')
-    cut(photos, everywhere(photos), target)
-    assert "..crops.json.strobe.tmp" not in files(target)
-    assert MANIFEST in files(target)
-
-
-def test_a_folder_with_anything_else_is_refused_and_left_alone(photos, tmp_path):
-    target = tmp_path / "crops"
-    cut(photos, everywhere(photos), target)
-    before = files(target)
-    with pytest.raises(StrobeError, match="contains other crops"):
-        cut(photos, drawn(photos, answer(photos, "fox/a.png", (0, 0, 5, 5))), target)
-    assert files(target) == before
-    (tmp_path / "full").mkdir()
-    (tmp_path / "full" / "mine.txt").write_text("mine")
-    with pytest.raises(StrobeError, match="not empty"):
-        cut(photos, everywhere(photos), tmp_path / "full")
-    with pytest.raises(StrobeError, match="is a file"):
-        cut(photos, everywhere(photos), tmp_path / "full" / "mine.txt")
 
 
 def test_bad_boxes_and_names_are_refused_before_anything_is_written(photos, tmp_path):

@@ -87,11 +87,6 @@ def test_order_of_the_file_does_not_matter(order, ending, tmp_path_factory: pyte
     assert found.answers.label.tolist() == [1, 1, 0, 0, 0, -1]
 
 
-def test_frames_may_be_named_by_id_too(tmp_path: Path) -> None:
-    content = {f"v:{i}": SCORES[key] for i, key in enumerate(KEYS)}
-    assert read_predictions(save(tmp_path / "net.json", content), dataset()).answers.scored.sum() == 5
-
-
 def test_kind_declared_guessed_or_contradicted(tmp_path: Path) -> None:
     even = {key: [0.5, 0.25, 0.25] for key in KEYS}
     path = save(tmp_path / "p.json", even)
@@ -197,19 +192,6 @@ def test_minus_infinity_alone_is_lawful(tmp_path: Path, ending: str) -> None:
     found = read_predictions(save(tmp_path / f"n.{ending}", content), dataset())
     assert found.answers.label[2] == 2
     assert found.answers.confidence[2] == 1.0
-
-
-def test_nan_in_a_class_that_maps_nowhere_still_counts(tmp_path: Path) -> None:
-    content = {key: [0.0] * 1000 for key in KEYS}
-    content["v/1.png"][0] = math.nan  # tench is none of the thirty classes
-    assert "NaN" in refused(save(tmp_path / "n.json", content), dataset(space("imagenet-vid")))
-
-
-def test_only_minus_infinity_among_the_mapped_classes(tmp_path: Path) -> None:
-    row = [-math.inf] * 1000
-    row[0] = 1.0
-    content = {**{key: [0.0] * 1000 for key in KEYS}, "v/1.png": row}
-    assert "only −inf" in refused(save(tmp_path / "n.json", content), dataset(space("imagenet-vid")))
 
 
 @pytest.mark.parametrize(

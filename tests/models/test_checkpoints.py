@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import timm
 import torch
-from safetensors.torch import save_file
 from torch import nn
 from torch.optim.swa_utils import AveragedModel
 
@@ -155,11 +154,6 @@ def test_another_normalizer_inside_the_file_is_applied_and_only_once(
         theirs = wrapper(torch.from_numpy(image.astype(np.float32) / 255).permute(2, 0, 1)[None]).numpy()
     ours = model.forward([model.prepare_input(image)])
     np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
-
-
-def test_prefixes_go_in_safetensors_too(net: nn.Module, tmp_path: Path) -> None:
-    save_file(_prefixed("module.", net.state_dict()), str(tmp_path / "w.safetensors"))
-    assert read_state(tmp_path / "w.safetensors").keys() == net.state_dict().keys()
 
 
 def test_another_network_under_a_wrapper_is_still_refused(net: nn.Module, tmp_path: Path) -> None:

@@ -1,8 +1,6 @@
 """--compile: the same answers but for rounding, under a key of their own, and a line where it cannot be."""
 
-import logging
 import shutil
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -12,7 +10,6 @@ import torch
 
 from strobe.core.errors import StrobeError
 from strobe.core.labels import LabelSpace
-from strobe.models.compiling import compiled
 from strobe.models.cores import sharing_cores
 from strobe.models.options import LoadOptions, ModelName
 from strobe.models.plan import ImagePlan
@@ -67,30 +64,3 @@ def test_what_cannot_be_compiled_runs_as_it_is_and_that_is_said(heard: Any) -> N
         StrobeError, match="--compile: expected no --backend together with --compile, got 'onnxruntime'"
     ):
         LoadOptions(compile=True, backend="onnxruntime")
-
-
-def test_what_torch_warns_of_while_it_compiles_stays_off_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Torch's loggers write to the terminal themselves, past the root logger; errors, and TORCH_LOGS, are heard."""
-    said: list[str] = []
-    top, below = logging.getLogger("torch"), logging.getLogger("torch.utils.cpp_extension")
-    ear = logging.Handler()
-    monkeypatch.setattr(ear, "emit", lambda record: said.append(record.getMessage()))
-    monkeypatch.setattr(top, "handlers", [ear])
-
-    def run(call: Any) -> None:
-        if call is not abs:  # while it is compiled, and when it is timed
-            below.warning("no CUDA runtime is found")
-            below.error("this is serious")
-            if len(said) < 2:
-                warnings.warn("and this is not", stacklevel=1)
-
-    before = top.level
-    try:
-        for level, first in ((logging.WARNING, "this is serious"), (logging.DEBUG, "no CUDA runtime is found")):
-            top.setLevel(level)
-            said.clear()
-            compiled(abs, run)
-            assert said[0] == first
-            assert top.level == level
-    finally:
-        top.setLevel(before)

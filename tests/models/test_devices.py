@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from strobe.core.errors import StrobeError, UnknownName
-from strobe.models.cores import quick_source, sharing_cores
-from strobe.models.fast_jpeg import FastJpegSource
+from strobe.models.cores import sharing_cores
 from strobe.models.onnx_files import open_session
 from strobe.models.options import LoadOptions, torch_setup
 
@@ -90,13 +89,3 @@ def test_threads_are_shared_by_what_runs_on_the_cores() -> None:
             assert torch.get_num_threads() == 4
     finally:
         torch.set_num_threads(before)
-
-
-def test_frames_are_decoded_the_quick_way_where_torch_is_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    source: Any = SimpleNamespace(read=None, read_encoded=None)
-    assert isinstance(quick_source(source), FastJpegSource)
-    monkeypatch.delitem(sys.modules, "torch")
-    assert quick_source(source) is source
-    with sharing_cores([_model("cpu")]):
-        pass
-    assert "torch" not in sys.modules

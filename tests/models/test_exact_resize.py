@@ -44,18 +44,6 @@ def test_only_what_the_crop_is_made_of_is_sent_to_the_device() -> None:
     assert (columns.stop - columns.start, rows.stop - rows.start) == (704, 704), "697 and 695, in whole eights"
 
 
-def test_random_sizes() -> None:
-    rng = np.random.default_rng(3)
-    for _ in range(25):
-        resize = int(rng.integers(20, 90))
-        plan = ImagePlan(size_hw=(int(rng.integers(8, resize + 1)), int(rng.integers(8, resize + 1))), resize=resize)
-        frames = _frames([rng.integers(20, 200, 2).tolist()] * 2, seed=resize)
-        device = ExactResize(plan, device="cpu")
-        found = device(frames).permute(0, 2, 3, 1).numpy()
-        np.testing.assert_array_equal(found, np.stack([plan.prepare(frame) for frame in frames]))
-        assert all(device._agrees.values()), plan
-
-
 def test_a_device_that_differs_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
     import strobe.models.exact_resize as module
 

@@ -1,6 +1,5 @@
 """transformers' processors at another size, and without noise."""
 
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,6 @@ import pytest
 import torch
 import transformers
 
-from strobe.core.errors import StrobeError
 from strobe.models.options import LoadOptions
 from strobe.models.registry import load_model
 
@@ -53,27 +51,3 @@ def test_another_size_reaches_the_pixels_and_the_key(kind: str, tmp_path: Path) 
     assert larger.spec.preprocessing["processor"]["size"] == size
     if crop is not None:
         assert larger.spec.preprocessing["processor"]["crop_size"] == crop
-
-
-def test_loading_and_preparing_say_nothing(tmp_path: Path, capfd: Any) -> None:
-    name = _convnext(tmp_path / "model", PROCESSORS["shortest edge"][0])
-    capfd.readouterr()
-    model: Any = load_model(name, LoadOptions(device="cpu"))
-    frozen = IMAGE.copy()
-    frozen.flags.writeable = False
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        first = model.prepare(frozen)
-    assert (first == model.prepare(IMAGE)).all()
-    assert capfd.readouterr() == ("", "")
-    assert transformers.utils.logging.is_progress_bar_enabled(), "others' bars are left alone"
-
-
-def test_classes_without_names_can_be_named(tmp_path: Path) -> None:
-    name = _convnext(tmp_path / "model", PROCESSORS["shortest edge"][0])
-    (tmp_path / "s.json").write_text('{"labels": ["lion", "wolf"]}')
-    model = load_model(name, LoadOptions(device="cpu", settings=tmp_path / "s.json"))
-    assert model.spec.label_space.names == ("lion", "wolf")
-    (tmp_path / "s.json").write_text('{"labels": ["lion"]}')
-    with pytest.raises(StrobeError, match="2 outputs"):
-        load_model(name, LoadOptions(device="cpu", settings=tmp_path / "s.json"))

@@ -9,12 +9,11 @@ import pytest
 
 from strobe.core.errors import ModelFailed, StrobeError, UnknownName
 from strobe.core.labels import LabelSpace
-from strobe.core.ports import Classifier, Differentiable, EncodedClassifier
+from strobe.core.ports import Differentiable
 from strobe.models.cores import cpu_lanes
-from strobe.models.exact_resize import SentPlan
 from strobe.models.gradients import with_gradients
 from strobe.models.options import LoadOptions
-from strobe.models.plan import AsDecoded, ImagePlan
+from strobe.models.plan import AsDecoded
 from strobe.models.registry import load_model
 
 PETS = LabelSpace.of_names("pets", ["cat", "dog"])
@@ -87,32 +86,10 @@ def test_leaving_is_a_failure_of_that_model(mine: Path, tmp_path: Path) -> None:
         assert type(caught.value).__name__ == "SystemExit"
 
 
-def test_errors_while_running_carry_the_line(mine: Path) -> None:
-    for factory, kind, text in (("Object", "ValueError", 'int("x")'), ("pair", "NameError", "else missing")):
-        model: Any = load_model(f"py:{mine}:{factory}", LoadOptions(device="cpu", label_space=PETS, image_size=12))
-        with pytest.raises(Exception, match=rf"\(line {_line(text)} of mine.py\)") as caught:
-            model.forward([model.prepare(IMAGE)])
-        assert type(caught.value).__name__ == kind
-
-
-def test_an_error_at_import_carries_the_line_of_a_relative_path_too(mine: Path) -> None:
-    mine.write_text("import numpy\n\nnumpy.nothing_of_the_kind\n")
-    with pytest.raises(ModelFailed, match="AttributeError in line 3"):
-        load_model("py:mine.py:make", OPTIONS)
-
-
 def test_ctrl_c_stays_ctrl_c(mine: Path) -> None:
     model: Any = load_model("py:mine.py:Object", LoadOptions(device="cpu", label_space=PETS, image_size=14))
     with pytest.raises(KeyboardInterrupt):
         model.forward([model.prepare(IMAGE)])
-
-
-def test_what_it_prints_goes_to_stderr(mine: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    model: Any = load_model("py:mine.py:Object", OPTIONS)
-    model.forward([model.prepare(IMAGE)])
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err == "at import\nwhile predicting\n"
 
 
 def test_everything_that_can_change_the_answers_is_in_the_spec(mine: Path, tmp_path: Path) -> None:
@@ -143,33 +120,6 @@ def test_the_file_after_at_reaches_the_factory_or_is_refused(mine: Path, tmp_pat
         load_model("py:mine.py:deaf@w.bin", OPTIONS)
     with pytest.raises(StrobeError, match="takes no options"):
         load_model("py:mine.py:deaf", LoadOptions(settings=tmp_path / "w.bin"))
-
-
-def test_a_torch_classifier_is_scheduled_as_one(mine: Path) -> None:
-    mine.write_text(
-        "import torch\n"
-        "from strobe.models.options import ModelName\n"
-        "from strobe.models.plan import ImagePlan\n"
-        "from strobe.models.torch_classifier import classifier_of\n"
-        "class Net(torch.nn.Module):\n"
-        "    def __init__(self):\n"
-        "        super().__init__()\n"
-        "        self.layer = torch.nn.Linear(1, 2)\n"
-        "    def forward(self, pixels):\n"
-        "        raise RuntimeError('no')\n"
-        "def make(options):\n"
-        "    return classifier_of(Net(), ModelName('py', 'net'), plan=ImagePlan(size_hw=(8, 8)),\n"
-        "                         label_space=options.label_space, options=options)\n"
-    )
-    model: Any = load_model("py:mine.py:make", OPTIONS)
-    assert isinstance(model, Classifier)
-    assert isinstance(model, EncodedClassifier)
-    assert isinstance(model, Differentiable)
-    assert model.input_hw == (8, 8)
-    assert model.preparation == SentPlan(ImagePlan(size_hw=(8, 8)))
-    assert (model.device, model.lanes) == ("cpu", cpu_lanes())
-    with pytest.raises(Exception, match=r"no \(line 10 of mine.py\)"):
-        model.forward([model.prepare(np.zeros((9, 9, 3), dtype=np.uint8))])
 
 
 def test_a_plain_object_is_filled_in_and_its_own_word_is_heard(mine: Path) -> None:

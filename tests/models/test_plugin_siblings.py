@@ -1,6 +1,5 @@
 """What lies beside somebody's file: its own modules for each, and answers that follow what it read."""
 
-import hashlib
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,7 +12,7 @@ from strobe.core.errors import ModelFailed
 from strobe.core.labels import LabelSpace
 from strobe.core.ports import Silent
 from strobe.models.options import LoadOptions
-from strobe.models.registry import load_model, sendable
+from strobe.models.registry import load_model
 
 PETS = LabelSpace.of_names("pets", ["cat", "dog"])
 IMAGE = np.zeros((4, 4, 3), dtype=np.uint8)
@@ -104,37 +103,6 @@ def test_installed_packages_keep_their_names(tmp_path: Path, monkeypatch: pytest
         monkeypatch.delitem(sys.modules, name)
 
 
-def test_an_import_inside_the_function_is_the_files_own_too(tmp_path: Path) -> None:
-    text = MODEL.format(imports="def late():\n    from net import VALUE\n    return VALUE", value="late()")
-    models = [_load(path) for path in _two(tmp_path, {"model.py": text, "net.py": "VALUE = @N\n"})]
-    assert [_value(model) for model in models] == [1, 2]
-
-
-def test_a_file_named_like_the_package_it_imports_means_the_package(tmp_path: Path) -> None:
-    path = tmp_path / "numpy.py"
-    path.write_text(MODEL.format(imports="", value="3"))
-    assert _value(_load(path)) == 3
-
-
-def test_a_pickled_network_finds_its_class_beside_the_file(tmp_path: Path) -> None:
-    import torch
-
-    text = MODEL.format(
-        imports="import torch\nfrom pathlib import Path\nfrom net import Net\n"
-        "NET = torch.load(Path(__file__).with_name('whole.pt'), weights_only=False)",
-        value="NET.value",
-    )
-    paths = _two(tmp_path, {"model.py": text, "net.py": "class Net:\n    value = @N\n"})
-    for path in paths:
-        sys.path.insert(0, str(path.parent))
-        import net  # type: ignore[import-not-found]
-
-        torch.save(net.Net(), path.with_name("whole.pt"))
-        sys.path.pop(0)
-        del sys.modules["net"]
-    assert [_value(_load(path)) for path in paths] == [1, 2]
-
-
 def test_a_file_loaded_again_has_its_modules_as_they_are_now(tmp_path: Path) -> None:
     path, _ = _two(
         tmp_path, {"model.py": MODEL.format(imports="import net", value="net.VALUE"), "net.py": "VALUE = @N"}
@@ -144,20 +112,6 @@ def test_a_file_loaded_again_has_its_modules_as_they_are_now(tmp_path: Path) -> 
     second = _load(path)
     assert [_value(first), _value(second)] == [1, 5]
     assert first.spec.weights != second.spec.weights
-
-
-def test_modules_travel_and_are_each_files_own_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a Ray actor does: unpack, load."""
-    monkeypatch.setenv("STROBE_CACHE", str(tmp_path / "cache"))
-    text = MODEL.format(imports="import net", value="net.VALUE")
-    plain = LoadOptions(device="cpu", label_space=PETS)
-    paths = _two(tmp_path / "home", {"model.py": text, "net.py": "VALUE = @N\n"})
-    sent = [(_load(path), *sendable(f"py:{path}:make", plain)) for path in paths]
-    (tmp_path / "home").rename(tmp_path / "gone")
-    for number, (here, name, options) in enumerate(sent, start=1):
-        model = load_model(name, options)
-        assert _value(model) == number
-        assert (model.spec.weights, model.spec.preprocessing) == (here.spec.weights, here.spec.preprocessing)
 
 
 READS = {
@@ -202,63 +156,6 @@ def test_a_file_that_was_read_is_part_of_the_key(how: str, when: str, tmp_path: 
     assert keys[0] == keys[2] != keys[1]
 
 
-def test_a_file_that_a_library_opens_is_known_by_its_name_in_the_text(tmp_path: Path) -> None:
-    import torch
-    from safetensors.torch import save_file
-
-    path = tmp_path / "mine.py"
-    path.write_text(
-        "import numpy as np\nfrom pathlib import Path\nfrom safetensors.torch import load_file\n"
-        "STATE = load_file(str(Path(__file__).with_name('w.safetensors')))\n"
-        "def make():\n    return (lambda images: np.full((len(images), 2), float(STATE['a']))), ['cat', 'dog']\n"
-    )
-    keys = []
-    for value in (1.0, 2.0):
-        save_file({"a": torch.tensor(value)}, tmp_path / "w.safetensors")
-        keys.append(_load(path).spec.weights)
-    assert keys[0] != keys[1]
-
-
-def test_a_file_that_reads_nothing_keeps_the_key_it_had(tmp_path: Path) -> None:
-    path = tmp_path / "mine.py"
-    path.write_text(MODEL.format(imports="import json", value="3"))
-    of_file = hashlib.sha256(path.read_bytes()).hexdigest()
-    assert _load(path).spec.weights == hashlib.sha256(of_file.encode()).hexdigest()
-
-
-def test_what_it_writes_is_no_part_of_the_key(tmp_path: Path) -> None:
-    path = tmp_path / "mine.py"
-    path.write_text(
-        MODEL.format(imports="import os\nPLACE = os.path.dirname(__file__)", value="3").replace(
-            "def make():",
-            "def make():\n    with open(PLACE + '/log.txt', 'a') as log:\n        log.write('again')\n"
-            "    with open(PLACE + '/log.txt') as log:\n        log.read()",
-        )
-    )
-    assert _load(path).spec.weights == _load(path).spec.weights
-
-
-def test_objects_and_networks_have_what_they_read_in_their_preprocessing(tmp_path: Path) -> None:
-    path = tmp_path / "mine.py"
-    path.write_text(
-        "import json, os, torch\nfrom net import Net\nfrom strobe import ImagePlan\n"
-        "def make():\n"
-        "    with open(os.path.dirname(__file__) + '/c.json') as file:\n        at = json.load(file)\n"
-        "    return Net(at), ImagePlan(size_hw=(8, 8)), ['cat', 'dog']\n"
-    )
-    net = (
-        "import torch\nclass Net(torch.nn.Module):\n    def __init__(self, at):\n        super().__init__()\n"
-        "        self.at = at\n    def forward(self, x):\n"
-        "        return x.mean((1, 2, 3))[:, None] + torch.tensor([[0, {}]]) * self.at\n"
-    )
-    keys = []
-    for at, factor in ((1, 1.0), (2, 1.0), (2, 2.0)):
-        (tmp_path / "c.json").write_text(str(at))
-        (tmp_path / "net.py").write_text(net.format(factor))
-        keys.append(_load(path).spec.preprocessing["plugin_files"])
-    assert len(set(keys)) == 3
-
-
 def test_a_relative_path_that_misses_the_file_beside_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """docs/ci.md: base/model.py read the pull request's weights, and both models had the same figures."""
     text = MODEL.format(imports="", value="np.load('w.npy')")
@@ -291,16 +188,3 @@ def test_generators_have_their_own_modules_too(tmp_path: Path) -> None:
     for number, path in enumerate(_two(tmp_path, {"model.py": GENERATOR, "parts.py": "LEVEL = @N\n"}), start=1):
         with pytest.raises(ModelFailed, match=f"level {number}"):
             load_generator(f"py:{path}:make", LoadOptions(device="cpu"))
-
-
-def test_the_facts_of_installed_packages_do_not_count(tmp_path: Path) -> None:
-    """importlib.metadata reads them when a library looks for entry points; an editable install has its own in src."""
-    from strobe.models.own_files import watching
-
-    (tmp_path / "mine.egg-info").mkdir()
-    for name in ("mine.egg-info/entry_points.txt", "weights.txt"):
-        (tmp_path / name).write_text("1")
-    with watching() as watch:
-        for name in ("mine.egg-info/entry_points.txt", "weights.txt"):
-            (tmp_path / name).read_text()
-    assert watch.files(tmp_path / "plugin") == [tmp_path / "weights.txt"]

@@ -61,15 +61,6 @@ def test_scores_are_the_programs_own(tmp_path: Path) -> None:
     assert load_model(f"pt2:{_saved(tmp_path, kind='probabilities')}", CPU).spec.kind == "probabilities"
 
 
-def test_a_program_of_a_fixed_batch_gets_as_many(tmp_path: Path) -> None:
-    images = np.random.default_rng(0).integers(0, 256, (7, 8, 8, 3), dtype=np.uint8)
-    free: Any = load_model(f"pt2:{_saved(tmp_path)}", CPU)
-    want = free.forward([free.prepare(image) for image in images])
-    fixed: Any = load_model(f"pt2:{_saved(tmp_path, batch=3)}", CPU)
-    assert fixed.spec.batch_size == 3
-    np.testing.assert_allclose(fixed.forward([fixed.prepare(image) for image in images]), want, rtol=1e-5, atol=1e-6)
-
-
 class Evil:
     def __init__(self, marker: Path) -> None:
         self.marker = marker

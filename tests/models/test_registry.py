@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from strobe.core.errors import CannotDownload, ModelFailed, StrobeError, UnknownName
+from strobe.core.errors import ModelFailed, StrobeError, UnknownName
 from strobe.core.labels import LabelSpace, space
 from strobe.models import downloads
 from strobe.models.naming import space_of
 from strobe.models.options import LoadOptions, default_batch, torch_setup
-from strobe.models.providers import FORMS, PROVIDERS, declared
+from strobe.models.providers import PROVIDERS, declared
 from strobe.models.registry import available, expand, load_model, parse
 from strobe.models.testbed import entries, tags_of
 
@@ -115,16 +115,6 @@ def test_a_testbed_of_ones_own(tmp_path: Path) -> None:
             entries(folder)
 
 
-def test_what_cannot_be_downloaded_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("HF_HOME", str(tmp_path))
-    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
-    for name in ("timm:resnet18.tv_in1k", "torchvision:resnet18", "openclip:RN50/cc12m", "hf:some-org/some-model"):
-        with pytest.raises(StrobeError) as caught:
-            load_model(name, LoadOptions(device="cpu", offline=True, label_space=LabelSpace.of_names("a", ["b", "c"])))
-        assert isinstance(caught.value, CannotDownload), f"{name}: {caught.value}"
-        assert "\n" not in str(caught.value)
-
-
 def test_errors_from_the_network_are_known_by_their_chain() -> None:
     error = RuntimeError("outer")
     error.__cause__ = ConnectionRefusedError("nobody there")
@@ -155,25 +145,6 @@ def test_every_provider_has_an_example_that_parses() -> None:
         assert parse(entry.example).provider == scheme
     with pytest.raises(UnknownName, match=r"known: .*preds"):
         parse("nobody:x")
-
-
-def test_one_list_is_behind_the_registry_the_models_shown_and_the_doctor() -> None:
-    pytest.importorskip("torch")
-    from strobe.workflows.doctor import examine
-    from strobe.workflows.models import providers
-
-    shown, packages = (
-        {row["provider"]: row for row in providers()},
-        {row["package"]: row for row in examine(speed=False)["packages"]},
-    )
-    assert list(shown) == ["bundled", *PROVIDERS, *(form.scheme for form in FORMS)]
-    assert {"open_clip_torch", "ultralytics", "efficientnet_lite_pytorch", "timm"} <= set(packages)
-    assert shown["openclip"]["installed"]
-    assert {row["package"] for row in examine(speed=False)["packages"]} >= {
-        package
-        for _, entry in declared()
-        for package in (entry.pip or entry.package, *(name for name, _ in entry.also))
-    }
 
 
 def test_every_provider_has_its_case_in_the_contracts() -> None:

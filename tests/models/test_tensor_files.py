@@ -1,6 +1,7 @@
 """The reader of PyTorch's files: the same tensors as torch.load, one line for anything else, and nothing is run."""
 
 import io
+import os
 import pickle
 import random
 import struct
@@ -19,7 +20,7 @@ from strobe.models.lite import SIZES, weights_file
 from strobe.models.strobe_net import SHIPPED, shipped_file
 from strobe.models.tensor_files import read_pth, read_safetensors
 
-DAMAGED = 10_000
+DAMAGED = int(os.environ.get("STROBE_DAMAGED", "1500"))
 
 
 def _same(ours: dict[str, Any], theirs: Any) -> None:
@@ -135,7 +136,7 @@ def test_damaged_files_end_in_one_line_or_equal_torchs(tmp_path: Path) -> None:
     assert sum(outcomes.values()) == DAMAGED
     assert outcomes["refused"] > DAMAGED / 10
     assert outcomes["equal"] > DAMAGED / 50
-    assert outcomes["undamaged"] < 10
+    assert outcomes["undamaged"] < max(3, DAMAGED / 1000)
     assert largest < 1 << 20
 
 
@@ -146,8 +147,6 @@ class _Runs:
         self.mark = mark
 
     def __reduce__(self) -> tuple[Any, ...]:
-        import os
-
         return os.system, (f"touch {self.mark}",)
 
 

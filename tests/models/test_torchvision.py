@@ -4,7 +4,6 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -66,11 +65,6 @@ def test_own_weights_meet_the_network_the_published_ones_would(
     assert _facts(ours) == _facts(theirs)
 
 
-def _served(monkeypatch: pytest.MonkeyPatch, state: dict[str, torch.Tensor]) -> None:
-    """Let the download give this state."""
-    monkeypatch.setattr("torchvision.models._api.load_state_dict_from_url", lambda *_, **__: OrderedDict(state))
-
-
 @pytest.fixture(scope="module")
 def densenet() -> dict[str, torch.Tensor]:
     """A DenseNet's tensors under the names they are published with."""
@@ -81,44 +75,11 @@ def densenet() -> dict[str, torch.Tensor]:
     return {key.replace("conv1.", "conv.1.").replace("conv2.", "conv.2."): one for key, one in old.items()}
 
 
-def test_published_weights_come_through_the_builder(
-    densenet: dict[str, torch.Tensor], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _served(monkeypatch, densenet)
-    assert len(load_model("torchvision:densenet121", CPU).spec.label_space) == 1000
-    torch.manual_seed(0)
-    _served(monkeypatch, models.googlenet(weights=None, init_weights=False, aux_logits=True).state_dict())
-    model: Any = load_model("torchvision:googlenet", CPU)
-    assert model._module.transform_input
-    assert model.spec.preprocessing["transform_input"] is True, "part of the key"
-
-
 def test_a_published_file_loads_as_a_file_too(densenet: dict[str, torch.Tensor], tmp_path: Path) -> None:
     torch.save(OrderedDict(densenet), tmp_path / "densenet121.pth")
     assert load_model(f"torchvision:densenet121@{tmp_path / 'densenet121.pth'}", CPU).spec.weights
     save_file(models.mnasnet0_5(weights=None).state_dict(), str(tmp_path / "mnasnet.safetensors"))
     assert load_model(f"torchvision:mnasnet0_5@{tmp_path / 'mnasnet.safetensors'}", CPU).spec.weights
-
-
-def test_a_vision_transformer_of_another_size_and_of_an_older_day(tmp_path: Path) -> None:
-    torch.manual_seed(0)
-    state = models.vit_b_16(weights=None, image_size=384).state_dict()
-    renamed = {".mlp.0.": ".mlp.linear_1.", ".mlp.3.": ".mlp.linear_2."}
-    old = OrderedDict()
-    for key, tensor in state.items():
-        for new, before in renamed.items():
-            key = key.replace(new, before)
-        old[key] = tensor
-    old._metadata = {"": {"version": 1}}  # type: ignore[attr-defined]
-    torch.save(old, tmp_path / "vit.pth")
-    model: Any = load_model(f"torchvision:vit_b_16/IMAGENET1K_SWAG_E2E_V1@{tmp_path / 'vit.pth'}", CPU)
-    assert model.plan.size_hw == (384, 384)
-    assert torch.equal(model._module.state_dict()["encoder.layers.encoder_layer_0.mlp.0.weight"],
-                       state["encoder.layers.encoder_layer_0.mlp.0.weight"])  # fmt: skip
-    image = np.random.default_rng(0).integers(0, 256, (50, 60, 3), dtype=np.uint8)
-    assert model.forward([model.prepare(image)]).shape == (1, 1000)
-    with pytest.raises(ModelFailed, match="do not fit"):
-        load_model(f"torchvision:vit_b_16@{tmp_path / 'vit.pth'}", CPU)
 
 
 def test_weights_without_a_classifier_are_refused() -> None:

@@ -1,7 +1,5 @@
 """Two models together, as they are written."""
 
-from pathlib import Path
-
 import pytest
 
 from strobe.core.errors import StrobeError
@@ -34,13 +32,6 @@ def test_names_globs_and_the_models_at_the_end() -> None:
         "tight", "crop:truth:efficientnet-lite0", "crop:truth:efficientnet-lite1", "boxes-sum:strobe-tiny"
     ]  # fmt: skip
     assert found[0].spec == "crop:truth,context=1:strobe-world"
-
-
-def test_a_list_with_code_behind_a_view_needs_trust(tmp_path: Path) -> None:
-    path = tmp_path / "list.toml"
-    path.write_text('[[model]]\nmodel = "crop:truth:py:mine.py:make"\n', encoding="utf-8")
-    with pytest.raises(StrobeError, match="would run the code in that file; pass --trust"):
-        requested_models([f"@{path}"])
 
 
 @pytest.mark.parametrize(

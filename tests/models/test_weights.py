@@ -8,8 +8,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from strobe.core.errors import InvalidFile, ModelFailed, StrobeError
-from strobe.models.weights import classes_of_state, digest_of_state, load_into, read_state
+from strobe.core.errors import InvalidFile, StrobeError
+from strobe.models.weights import classes_of_state, digest_of_state, read_state
 
 
 @pytest.fixture
@@ -34,13 +34,6 @@ def test_safetensors_and_pickles_hold_the_same_weights(net: torch.nn.Module, tmp
     torch.save({"state_dict": {f"module.{k}": v for k, v in net.state_dict().items()}, "epoch": 3}, tmp_path / "c.pth")
     digests = {digest_of_state(read_state(tmp_path / name)) for name in ("a.safetensors", "b.pth", "c.pth")}
     assert digests == {digest_of_state(net.state_dict())}
-
-
-def test_a_changed_value_changes_the_digest(net: torch.nn.Module) -> None:
-    before = digest_of_state(net.state_dict())
-    with torch.no_grad():
-        net[0].weight[0, 0] += 1e-7  # type: ignore[index]
-    assert digest_of_state(net.state_dict()) != before
 
 
 def test_a_pickle_that_runs_code_is_refused_and_does_not_run(tmp_path: Path) -> None:
@@ -84,18 +77,6 @@ def test_files_that_are_no_weights(name: str, content: bytes, says: str, tmp_pat
     assert "\n" not in str(caught.value)
 
 
-def test_a_truncated_file_is_one_line(net: torch.nn.Module, tmp_path: Path) -> None:
-    for name in ("a.safetensors", "a.pth"):
-        path = tmp_path / name
-        if name.endswith("safetensors"):
-            save_file(net.state_dict(), str(path))
-        else:
-            torch.save(net.state_dict(), path)
-        path.write_bytes(path.read_bytes()[:-40])
-        with pytest.raises(InvalidFile, match="truncated"):
-            read_state(path)
-
-
 def test_no_file_a_folder_and_no_tensors(tmp_path: Path) -> None:
     with pytest.raises(InvalidFile, match="no such file"):
         read_state(tmp_path / "nothing.pth")
@@ -104,22 +85,6 @@ def test_no_file_a_folder_and_no_tensors(tmp_path: Path) -> None:
     torch.save({"epoch": 3}, tmp_path / "none.pth")
     with pytest.raises(InvalidFile, match="no tensors"):
         read_state(tmp_path / "none.pth")
-
-
-def test_wrong_shapes_and_names_are_one_line(net: torch.nn.Module) -> None:
-    state = dict(net.state_dict())
-    with pytest.raises(ModelFailed, match=r"0\.weight is \(5, 3\), expected \(4, 3\)"):
-        load_into(net, state | {"0.weight": torch.zeros(5, 3)}, path="w.pth", model="net")
-    with pytest.raises(ModelFailed, match=r"1 missing \(first 0\.bias\)"):
-        load_into(net, {k: v for k, v in state.items() if k != "0.bias"}, path="w.pth", model="net")
-    with pytest.raises(ModelFailed, match=r"1 unknown \(first extra\)"):
-        load_into(net, state | {"extra": torch.zeros(1)}, path="w.pth", model="net")
-
-
-def test_the_number_of_classes_is_read_off_the_head() -> None:
-    assert classes_of_state({"fc.bias": torch.zeros(7), "layer1.bias": torch.zeros(3)}) == 7
-    assert classes_of_state({"classifier.0.bias": torch.zeros(3), "classifier.6.bias": torch.zeros(9)}) == 9
-    assert classes_of_state({"weights": torch.zeros(3)}) is None
 
 
 def test_classes_are_read_off_the_last_layer() -> None:

@@ -17,9 +17,7 @@ from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.errors import InvalidFile, StrobeError
 from strobe.core.labels import LabelSpace
 from strobe.core.records import Verdict
-from strobe.core.tasks import Task
 from strobe.formats.prediction_files import FileOptions
-from strobe.formats.read_detections import task_of_file
 from strobe.formats.read_predictions import read_predictions
 from strobe.store import dataset_folder as folder
 
@@ -113,13 +111,3 @@ def test_a_pipe_or_a_folder_for_a_table_is_neither_waited_for_nor_read(tmp_path:
     make(place / "sets.parquet")
     with pytest.raises(InvalidFile, match=r"sets\.parquet: (the file is missing|not a regular file)"):
         folder.read(place)
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
-@pytest.mark.parametrize("ending", ["json", "jsonl", "csv", "parquet"])
-def test_a_pipe_for_predictions_is_not_waited_for(tmp_path: Path, ending: str) -> None:
-    path = tmp_path / f"p.{ending}"
-    os.mkfifo(path)
-    assert task_of_file(path) is Task.CLASSIFICATION
-    with pytest.raises(InvalidFile, match="not a regular file"):
-        read_predictions(path, example())

@@ -64,7 +64,7 @@ def tried(root: Path) -> None:
             score_run(root / "run", ScoreRunOptions(options=QUICK.options, models=models), Silent())
 
 
-VALUES = (None, 7, -1, "x", [], {}, [1], {"a": 1}, True, 1e300)
+VALUES = (None, -1, "x", {"a": 1}, 1e300)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_any_column_of_a_table(pattern: str, whole: Path, tmp_path: Path) -> Non
     path = _undigested(tmp_path / "copy/run", pattern)
     table = pq.read_table(path)
     for name in table.column_names:
-        for change in (_without(name), *(_as(name, value) for value in (None, 7, "x", 0.5, [1.0], [[1]], ["x"], -5))):
+        for change in (_without(name), *(_as(name, value) for value in (None, "x", [[1]], -5))):
             pq.write_table(change(table), path)
             tried(tmp_path / "copy")
     pq.write_table(table.slice(0, 0), path)
@@ -168,19 +168,6 @@ def test_numbers_nobody_wrote_are_refused(pattern, column, values, says, whole: 
     with pytest.raises(StrobeError, match=says) as caught:
         score_run(run, ScoreRunOptions(options=QUICK.options, models=(name,)), Silent())
     assert path.name in str(caught.value)
-
-
-def test_a_table_of_millions_of_rows_is_not_read(whole: Path, tmp_path: Path) -> None:
-    run = _copy(whole, tmp_path / "copy")
-    path = _undigested(run, "external/*.parquet")
-    schema = pq.read_schema(path)
-    same = pa.array(np.zeros(2_000_000, dtype=np.int8))
-    ids = pa.DictionaryArray.from_arrays(same, pa.array(["x" * 5000]))  # 10 GB of text in a few hundred bytes
-    table = pa.table({"frame_id": ids, "label": same.cast(pa.int64())}).replace_schema_metadata(schema.metadata)
-    pq.write_table(table, path, compression="zstd")
-    assert path.stat().st_size < 100_000
-    with pytest.raises(StrobeError, match=r"would unpack to 9\.4 GiB, far more than its size"):
-        score_run(run, ScoreRunOptions(options=QUICK.options, models=("m",)), Silent())
 
 
 @pytest.mark.parametrize("name", ["run.json", "predictions/classification/model.json", "external/m.parquet"])

@@ -15,12 +15,10 @@ from strobe.analyses.plan import ScoreOptions
 from strobe.core.answers import BoxAnswers, ClassAnswers
 from strobe.core.codec import encode
 from strobe.core.errors import InvalidFile, StrobeError
-from strobe.core.files import read_json
 from strobe.core.ports import Silent
 from strobe.core.tables import Boxes
 from strobe.core.tasks import Task
 from strobe.store.frame_names import FrameNames
-from strobe.store.run_folder import Run
 from strobe.store.shards import KEY_FACTS, ModelShards
 from strobe.workflows.score import ScoreRunOptions, score_dataset, score_run
 
@@ -118,28 +116,14 @@ def test_a_flipped_bit_never_changes_a_figure(pattern: str, model: str, whole: P
     paths = sorted((root / "run").glob(pattern))
     assert paths
     for path in paths:
-        for bit in _flips(path, step=61):
+        for bit in _flips(path, step=307):
             try:
                 if _figures(root, model) != before:
                     changed.append((path.name, bit))
             except StrobeError:
                 refused += 1
     assert changed == []
-    assert refused > 50
-
-
-def test_an_old_shard_is_read_and_gets_a_digest_when_it_is_next_predicted(whole: Path, tmp_path: Path) -> None:
-    root = _copy(whole, tmp_path / "copy")
-    folder = root / "run/predictions/classification"
-    before = _figures(root, "classification")
-    digested = sorted(path.name for path in folder.glob("*.parquet"))
-    for path in folder.glob("*.parquet"):
-        path.rename(path.with_name(f"{path.name.partition('.')[0]}.parquet"))
-    assert _figures(root, "classification") == before
-    done, _ = _store(root, Task.CLASSIFICATION).stored()
-    assert done.all()
-    assert sorted(path.name for path in folder.glob("*.parquet")) == digested
-    assert _figures(root, "classification") == before
+    assert refused > 10
 
 
 def test_a_damaged_shard_is_removed_with_a_line_and_predicted_again(whole: Path, tmp_path: Path) -> None:
@@ -154,17 +138,3 @@ def test_a_damaged_shard_is_removed_with_a_line_and_predicted_again(whole: Path,
     assert (done.any(), done.all()) == (True, False)
     assert notes == [f"classification: {path.name} was damaged; its frames are predicted again"]
     assert not path.exists()
-
-
-def test_a_file_brought_before_there_were_digests_gets_one_when_the_run_is_next_written(
-    whole: Path, tmp_path: Path
-) -> None:
-    root = _copy(whole, tmp_path / "copy")
-    about = root / "run/run.json"
-    known = read_json(about).pop("brought_sha256")
-    older = {key: value for key, value in read_json(about).items() if key not in ("brought_sha256", "sha256")}
-    about.write_text(json.dumps(older))
-    before = _figures(root, "m")
-    Run(root / "run").record(strobe.load_dataset(root / "data"), path=root / "data", changes={})
-    assert read_json(about)["brought_sha256"] == known
-    assert _figures(root, "m") == before

@@ -1,16 +1,13 @@
 """Format 2 of the dataset folder: variants, what became of each set, and a line for whatever is broken there."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from made_folder import edit_info, example, refused_for_a_cell, same, searched
 
 from strobe.core.errors import InvalidFile
-from strobe.core.tables import texts
 from strobe.formats.export_coco import export_coco
 from strobe.formats.export_csv import export_csv
 from strobe.store import dataset_folder as folder
@@ -30,16 +27,6 @@ def test_format_2_comes_back_as_it_was(tmp_path: Path) -> None:
         assert path.read_bytes() == (tmp_path / "again" / path.name).read_bytes(), path.name
 
 
-def test_a_photo_needs_format_2_but_no_variants(tmp_path: Path) -> None:
-    data = replace(example(), videos=replace(example().videos, kind=texts(["photo"] * 2)))
-    folder.write(data, tmp_path / "set")
-    assert not (tmp_path / "set/variants.parquet").exists()
-    same(data, folder.read(tmp_path / "set"))
-    lone = replace(example(), sets=replace(example().sets, reach=np.array([np.nan, 3.0])))
-    folder.write(lone, tmp_path / "reach")
-    same(lone, folder.read(tmp_path / "reach"))
-
-
 def test_format_1_is_written_where_it_suffices(tmp_path: Path) -> None:
     folder.write(searched(), tmp_path / "set")
     folder.write(example(), tmp_path / "set", overwrite=True)
@@ -51,13 +38,6 @@ def test_format_1_is_written_where_it_suffices(tmp_path: Path) -> None:
     assert "combine" not in description
     assert pq.read_schema(tmp_path / "set/videos.parquet").names[-1] == "codec"
     assert pq.read_schema(tmp_path / "set/frames.parquet").names[-1] == "media"
-
-
-def test_what_format_1_does_not_know_is_not_read_there(tmp_path: Path) -> None:
-    folder.write(searched(), tmp_path / "new")
-    folder.write(example(), tmp_path / "set")
-    (tmp_path / "set/variants.parquet").write_bytes((tmp_path / "new/variants.parquet").read_bytes())
-    same(example(), folder.read(tmp_path / "set"))
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,5 @@
 """Writing a dataset folder: all of it or nothing, whatever goes wrong; votes and answers come to it and stay."""
 
-import subprocess
-import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,25 +23,6 @@ def test_write_refuses_to_overwrite_unless_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StrobeError, match="is a file; choose a folder"):
         folder.write(example(), tmp_path / "file")
-
-
-def test_a_full_disk_half_way_changes_nothing(tmp_path: Path) -> None:
-    """The process may write 3 kB to a file: the first tables fit, a later one does not."""
-    data = example()
-    folder.write(data, tmp_path / "set")
-    before = {path.name: path.read_bytes() for path in (tmp_path / "set").iterdir()}
-    code = (
-        "import resource, sys; from pathlib import Path; from dataclasses import replace\n"
-        "from strobe.store import dataset_folder as folder; from strobe.core.errors import CannotWrite\n"
-        "place = Path(sys.argv[1]); data = folder.read(place)\n"
-        "data = replace(data, info=replace(data.info, version='2', licence='x' * 5000))\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))\n"
-        "try: folder.write(data, place, overwrite=True)\n"
-        "except CannotWrite as error: print(error)"
-    )
-    done = subprocess.run([sys.executable, "-c", code, tmp_path / "set"], capture_output=True, text=True)
-    assert done.stdout.startswith("cannot write "), done.stdout + done.stderr
-    assert {path.name: path.read_bytes() for path in (tmp_path / "set").iterdir()} == before
 
 
 def test_a_table_that_cannot_be_written_leaves_no_dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,21 +59,6 @@ def test_votes_are_appended_once_and_never_changed(tmp_path: Path) -> None:
     assert back.verdicts[1].decision == "similar"
     assert back.verdicts[2].labels == ("cat", "dog")
     assert back.info.reviewed == "votes"
-
-
-def test_dying_between_the_two_files_of_a_vote_leaves_a_readable_dataset(tmp_path: Path) -> None:
-    place = folder.write(example(), tmp_path / "set")
-    description = (place / "dataset.json").read_bytes()
-    folder.append_verdicts(place, [vote(1)])
-    (place / "dataset.json").write_bytes(description)
-    assert len(folder.read(place).verdicts) == 1
-
-
-def test_a_broken_vote_on_disk_is_named(place: Path) -> None:
-    folder.append_verdicts(place, [vote(1), vote(2)])
-    edit(place, "verdicts", "decision", 1, "perhaps")
-    with pytest.raises(InvalidFile, match=r"verdicts\.parquet: row 1: Verdict\.decision"):
-        folder.read(place)
 
 
 def named(number: int, **changes) -> NameAnswer:
@@ -161,39 +124,3 @@ def test_a_broken_answer_on_disk_is_named(place: Path, table: str, column: str, 
     edit(place, table, column, 1, value)
     with pytest.raises(InvalidFile, match=rf"{table}\.parquet: row 1: {rule}"):
         folder.read(place)
-
-
-KILLED = """
-from dataclasses import replace
-from strobe.store import dataset_folder as folder
-
-def begin(place):
-    folder.write(folder.read(Path({old!r})), place)
-
-def change(place, mortal):
-    data = folder.read(place)
-    wider = replace(data.frames, width=data.frames.width + 1)
-    data = replace(data, info=replace(data.info, name="new"), boxes=None, frames=wider)
-    mortal("rename", "replace", "unlink", "rmdir")
-    folder.write(data, place, overwrite=True)
-"""
-
-
-@pytest.mark.slow
-def test_a_dataset_killed_inside_every_rename_is_the_old_or_the_new_and_goes_on(
-    tmp_path: Path, killed_at_every_call: Callable[[str], list[Path]]
-) -> None:
-    old, found = example(), []
-    folder.write(old, tmp_path / "old")
-    places = killed_at_every_call(KILLED.format(old=str(tmp_path / "old")))
-    for place in places:
-        assert folder.is_dataset(place)
-        back = folder.read(place)
-        found.append(back.name)
-        assert back.digest() == old.digest() if back.name == "example" else back.boxes is None
-        folder.write(replace(old, info=replace(old.info, name="resumed")), place, overwrite=True)
-        assert folder.read(place).name == "resumed"
-        assert not [path.name for path in place.iterdir() if path.name.startswith(".")]
-    assert len(places) > 8
-    assert found == sorted(found)  # "example" until one call decides, "new" from then on
-    assert {*found} == {"example", "new"}

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -112,10 +113,17 @@ def test_the_record_of_frames_is_checked_when_the_dataset_changed(copy: Path) ->
 # -- every reader --------------------------------------------------------------------------------------------------
 
 
+@cache
+def trees() -> list[tuple[Path, ast.Module]]:
+    """The modules of the source that name results or their tables, parsed."""
+    texts = [(path, path.read_text(encoding="utf-8")) for path in sorted(SOURCE.rglob("*.py"))]
+    return [(path, ast.parse(text)) for path, text in texts if "results" in text or "sets.parquet" in text]
+
+
 def calls(name: str) -> Iterator[tuple[str, str]]:
     """The functions of the source that call a method of this name without arguments, by module."""
-    for path in sorted(SOURCE.rglob("*.py")):
-        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for path, tree in trees():
+        for function in ast.walk(tree):
             if isinstance(function, ast.FunctionDef):
                 for node in ast.walk(function):
                     is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args
@@ -138,8 +146,8 @@ def test_the_readers_below_are_all_readers() -> None:
     assert set(calls("results")) == READERS.keys()
     named = {
         path.relative_to(SOURCE).as_posix()
-        for path in SOURCE.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for path, tree in trees()
+        for node in ast.walk(tree)
         if isinstance(node, ast.Call)
         and any(isinstance(one, ast.Constant) and str(one.value).endswith(("results.json", "tables/sets.parquet"))
                 for one in [*node.args, *(kid for arg in node.args for kid in ast.walk(arg))])
@@ -152,17 +160,13 @@ def test_the_readers_below_are_all_readers() -> None:
 
 
 @pytest.mark.parametrize("words", [one for each in READERS.values() for one in each], ids=" ".join)
-@pytest.mark.parametrize("how", ["0.875 for 0.475", "a bit"])
-def test_no_reader_prints_a_changed_figure(words: list[str], how: str, copy: Path, command: Any) -> None:
+def test_no_reader_prints_a_changed_figure(words: list[str], copy: Path, command: Any) -> None:
     """`acc_pmk` 0.475 made 0.875 was printed as 87.5 beside its interval of 31.5–63.9, by page, CSV and viewer."""
     path = copy / "run/results.json"
-    if how == "a bit":
-        flip(path, path.read_bytes().index(b'"value": 0.') + 12)
-    else:
-        results = json.loads(path.read_text())
-        first = next(iter(results["models"].values()))
-        first["acc_pmk"]["value"] = round(first["acc_pmk"]["value"] / 2, 3)
-        path.write_text(json.dumps(results))
+    results = json.loads(path.read_text())
+    first = next(iter(results["models"].values()))
+    first["acc_pmk"]["value"] = round(first["acc_pmk"]["value"] / 2, 3)
+    path.write_text(json.dumps(results))
     code, out, err = command(*words)
     if words[0] == "view":
         assert code == 0

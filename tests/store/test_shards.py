@@ -1,6 +1,5 @@
 """The shards of a model run here: whole, each frame once, nothing mixed; frames that come or change are made anew."""
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,17 +14,15 @@ from hypothesis import strategies as st
 import strobe
 from strobe.core.answers import BoxAnswers, ClassAnswers, State
 from strobe.core.dataset import Dataset
-from strobe.core.errors import InvalidFile, StrobeError
+from strobe.core.errors import InvalidFile
 from strobe.core.files import read_json
 from strobe.core.records import Detections
 from strobe.core.tables import texts
 from strobe.core.tasks import Task
 from strobe.store.frame_names import FrameNames, keep_frames
-from strobe.store.run_folder import Run
 from strobe.store.shards import (
     KEY_FACTS,
     ModelShards,
-    plain_name,
     prediction_key,
     shard_models,
 )
@@ -134,29 +131,6 @@ def test_a_folder_in_the_place_of_a_shard_is_refused_and_kept(tmp_path: Path) ->
     assert path.is_dir()
 
 
-def test_a_shard_with_names_that_are_no_text_is_done_again(tmp_path: Path) -> None:
-    store = _store(tmp_path)
-    path = store.write(*_part([0, 1]))
-    path = path.rename(path.with_name(f"{path.name.partition('.')[0]}.parquet"))  # as before there were digests
-    table = pq.read_table(path)
-    names = table.column("frame_id").combine_chunks().cast(pa.binary()).to_pylist()
-    damaged = pa.array([names[0][:-1] + b"\xff", names[1]]).view(pa.string())
-    pq.write_table(table.set_column(table.column_names.index("frame_id"), "frame_id", damaged), path)
-    with pytest.raises(InvalidFile, match="not a readable Parquet file"):
-        store.read()
-    assert not store.stored()[0].any()
-    assert not path.exists()
-
-
-def test_another_key_is_never_mixed_in(tmp_path: Path) -> None:
-    first, second = _store(tmp_path, "a"), _store(tmp_path, "b")
-    first.write(*_part([0, 1]))
-    assert not second.stored()[0].any()
-    second.write(*_part([0]))
-    assert second.read().scored.sum() == 1
-    assert first.read().scored.sum() == 2
-
-
 def _changed(dataset: Dataset, pixels: dict[int, str]) -> Dataset:
     sha = [pixels.get(row, f"{row:064x}") for row in range(len(dataset.frames))]
     return replace(dataset, frames=replace(dataset.frames, sha256=texts(sha)))
@@ -204,32 +178,6 @@ def test_boxes_go_there_and_back(tmp_path: Path) -> None:
     assert found.label.tolist() == [2, 0]
     assert np.flatnonzero(found.scored).tolist() == [2, 3]
     assert found.reasons == {7: "broken"}
-
-
-def test_names_as_folders() -> None:
-    assert plain_name("efficientnet-lite0") == "efficientnet-lite0"
-    names = ["timm:a/b", "timm:a-b", "timm-a-b", "../../etc", "x" * 300, "é"]
-    assert len({plain_name(name) for name in names}) == len(names)
-    assert not any("/" in plain_name(name) or plain_name(name).startswith(".") for name in names)
-
-
-def test_one_writer_at_a_time(tmp_path: Path) -> None:
-    run = Run(tmp_path / "run")
-    with run.predicting(), ThreadPoolExecutor(1) as pool:
-        with run.predicting():  # whoever holds it may ask again
-            pass
-        with pytest.raises(StrobeError, match="another strobe command is writing"):
-            pool.submit(run.predicting().__enter__).result()
-    with run.predicting():
-        pass
-    assert not run.path.exists(), "nothing came of it"
-
-
-def test_models_of_a_run(tmp_path: Path) -> None:
-    spec = {"kind": "", "label_space": {}}
-    _store(tmp_path).describe(dict.fromkeys(KEY_FACTS, "") | {"label_space": "", "spec": spec})
-    assert shard_models(tmp_path) == [NAME]
-    assert shard_models(tmp_path / "nothing") == []
 
 
 @pytest.mark.parametrize(

@@ -79,13 +79,6 @@ def test_members_show_enough_of_the_object() -> None:
     assert dataset.n_sets == 24
 
 
-def test_the_same_options_leave_a_finished_folder_alone_and_others_are_refused(tmp_path: Path) -> None:
-    assert not synthesize(tmp_path / "w", TINY).was_there
-    assert synthesize(tmp_path / "w", TINY).was_there
-    with pytest.raises(StrobeError, match="made with other settings"):
-        synthesize(tmp_path / "w", replace(TINY, seed=9))
-
-
 def test_what_was_written_cannot_be_read_from_memory(tmp_path: Path) -> None:
     with pytest.raises(StrobeError, match="written to a folder"):
         synthetic_dataset(TINY, folder=tmp_path).source()
@@ -115,10 +108,3 @@ def test_the_command_makes_a_dataset(tmp_path: Path) -> None:
         CliRunner().invoke(command, [str(tmp_path / "x"), "--objects", "many"], catch_exceptions=False)
     with pytest.raises(InvalidValue, match="--objects: expected a number or a range within 1 to 20, got '3-1'"):
         CliRunner().invoke(command, [str(tmp_path / "x"), "--objects", "3-1"], catch_exceptions=False)
-
-
-def test_a_folder_that_holds_something_else_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "thesis.tex").write_text("mine")
-    with pytest.raises(StrobeError, match="is not empty and is not a dataset folder"):
-        CliRunner().invoke(command, [str(tmp_path), "--videos", "2"], catch_exceptions=False)
-    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]

@@ -131,13 +131,6 @@ def test_a_model_is_right_as_often_as_under_the_benchmark(
     assert np.abs(difference.mean(axis=0)[1]) <= 0.04, (kind, difference)
 
 
-def test_our_own_forms_are_harder_and_say_so(photos: list[Any], panes: list[Any], answers: Any) -> None:
-    for kind, neighbour in OURS.items():
-        found, theirs = judged(kind, photos, panes, answers, draws=1), np.array(ACCURACY[neighbour])
-        assert (found - theirs).mean(axis=0)[0] < (-0.02 if kind == "fog_bank" else -0.06), kind
-        assert "harder than" in CORRUPTIONS[kind].what
-
-
 @pytest.mark.parametrize(("size", "decay"), [((224, 224), 2.0), ((16, 9), 1.4), ((1, 1), 1.7)])
 def test_the_field_of_fog_is_that_of_the_benchmark(size: tuple[int, int], decay: float) -> None:
     """Diamond and square by plain loops, as ImageNet-C's plasma_fractal fills them, from the same random numbers."""
@@ -158,12 +151,6 @@ def test_the_field_of_fog_is_that_of_the_benchmark(size: tuple[int, int], decay:
         step, wibble = half, wibble / decay
     wanted = ((field - field.min()) / (field.max() - field.min()))[: size[0], : size[1]]
     np.testing.assert_allclose(plasma(size, decay, np.random.default_rng(5)), wanted, atol=1e-5)
-
-
-def test_the_field_of_fog_repeats_where_it_would_be_too_large() -> None:
-    found = plasma((1, 5000), 2.0, np.random.default_rng(0))
-    assert found.shape == (1, 5000)
-    np.testing.assert_array_equal(found[0, :904], found[0, 4096:])
 
 
 @pytest.mark.parametrize(("shape", "reach"), [((12, 17), 1), ((30, 20), 4), ((9, 9), 4), ((3, 50), 2), ((1, 1), 1)])
@@ -238,15 +225,6 @@ def test_in_a_small_picture_noise_is_weaker_and_blocks_finer(picture: Make) -> N
     for kind in ("pixelate", "jpeg_compression", "defocus_blur", "glass_blur"):
         found = [change([small], kind, severity) for severity in SEVERITIES]
         assert 0 < found[0] < found[-1] < 0.12, kind
-
-
-@pytest.mark.parametrize("kind", CORRUPTIONS)
-def test_more_severe_is_more(kind: str, picture: Make) -> None:
-    if kind in ("saturate", "frost", "frost_feathers"):
-        pytest.skip("less colour first, then more; less image under the ice, which changes no more")
-    mild, severe = ([change([picture(seed) for seed in (0, 3)], kind, s) for s in part] for part in ((1, 2), (4, 5)))
-    assert max(mild) < max(severe)
-    assert min(mild) < min(severe)
 
 
 @pytest.mark.parametrize("kind", CORRUPTIONS)

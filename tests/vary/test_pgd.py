@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from strobe.core.errors import InvalidValue
 from strobe.vary.attack import AttackOptions, attack, checked_levels, fine_grid
-from strobe.vary.pgd import LEAST, Ball, Pgd, best_of_steps, perturbed, wrong_by
+from strobe.vary.pgd import LEAST, Ball, Pgd, perturbed
 
 SIDE = 8
 GREY = (90, 150)
@@ -114,21 +114,6 @@ def test_minimal_finds_what_trying_every_level_finds(shown, norm) -> None:
 
 
 @pytest.mark.parametrize("norm", ["linf", "l2"])
-def test_alone_and_in_a_batch_it_is_the_same_finding(shown, norm) -> None:
-    images, truth = shown
-    options = AttackOptions(pgd=Pgd(norm=norm, steps=5), restarts=1)
-    levels = [2 / 255, 6 / 255] if norm == "linf" else [0.1, 0.4]
-    together = run(shown, norm, levels, steps=5)
-    for place in range(0, len(images), 3):
-        part = slice(place, place + 1)
-        (alone,) = attack(mean_colour, images[part], truth[part], [str(place)], levels=levels, options=options)
-        one = together[place]
-        assert (alone.status, alone.reach) == (one.status, one.reach)
-        if one.image is not None:
-            assert (alone.image == one.image).all()
-
-
-@pytest.mark.parametrize("norm", ["linf", "l2"])
 def test_a_network_alone_and_in_a_batch_finds_at_the_same_level(norm) -> None:
     """Convolutions round otherwise in another batch: the bound is the same status and, where found, the same level."""
     torch.manual_seed(3)
@@ -158,22 +143,6 @@ def test_the_same_seed_gives_the_same_pictures_and_another_one_others(shown) -> 
     starts = [Ball("linf").noise((1, 3, 4, 4), torch.Generator().manual_seed(n), "cpu") for n in (1, 2)]
     assert not torch.equal(*starts)
     assert [one.status for one in other] == [one.status for one in first]
-
-
-def test_items_stop_on_their_own(shown) -> None:
-    """What is done is not asked about again: the batches a model sees shrink."""
-    images, truth = shown
-    seen: list[int] = []
-
-    def counting(pixels: torch.Tensor) -> torch.Tensor:
-        seen.append(len(pixels))
-        return mean_colour(pixels)
-
-    attack(counting, images, truth, [str(n) for n in range(len(images))], levels=[12 / 255],
-           options=AttackOptions(pgd=Pgd(steps=30)))  # fmt: skip
-    assert seen[0] == len(images)
-    assert seen[-1] < len(images) / 2
-    assert max(seen) == len(images)
 
 
 def test_scores_that_are_no_numbers_fail_that_item_alone(shown) -> None:
@@ -243,17 +212,6 @@ def test_training_pictures_stay_in_the_ball_and_cost_more(shown) -> None:
         assert (after > before).all()
 
 
-def test_best_of_steps_is_never_worse_than_the_start(shown) -> None:
-    images, truth = shown
-    pixels, right = torch.from_numpy(images).permute(0, 3, 1, 2) / 255, torch.from_numpy(truth)
-    start, eps = Ball("linf").noise(tuple(pixels.shape), None, "cpu"), torch.full((len(pixels),), 2 / 255)
-    _, lead = best_of_steps(
-        mean_colour, pixels, right, eps=eps, how=Pgd(steps=4, rounded=False, margin=99.0), start=start
-    )
-    first = wrong_by(mean_colour((pixels + start * 2 / 255).clamp(0, 1)), right)
-    assert (lead >= first - 1e-5).all()
-
-
 @pytest.mark.parametrize(
     ("levels", "said"),
     [
@@ -270,11 +228,3 @@ def test_a_grid_that_cannot_be_searched_is_one_line(levels, said) -> None:
     with pytest.raises(InvalidValue, match=said) as caught:
         checked_levels(levels)
     assert "\n" not in str(caught.value)
-
-
-def test_settings_nobody_can_mean_are_refused() -> None:
-    for wrong in ({"steps": 0}, {"step": 0.0}, {"margin": -1.0}, {"norm": "l1"}, {"loss": "mse"}):
-        with pytest.raises(InvalidValue):
-            Pgd(**wrong)
-    with pytest.raises(InvalidValue):
-        AttackOptions(restarts=-1)

@@ -19,18 +19,14 @@ from strobe.core.labels import LabelSpace
 from strobe.core.ports import SendableSource, Silent
 from strobe.core.tables import texts
 from strobe.engine.decode_pool import DecodePool, can_start_workers
-from strobe.engine.running import Running
 from strobe.formats.export_coco import export_coco
 from strobe.formats.export_fiftyone import export_fiftyone
 from strobe.formats.export_huggingface import write_frames
-from strobe.models.fast_jpeg import FastJpegSource
 from strobe.models.plan import AsDecoded
 from strobe.store.media import MediaSource
 from strobe.store.opening import frame_source
-from strobe.store.run_folder import Run
 from strobe.vary.corruptions import corrupt
 from strobe.vary.rendering import corruption_recipe, rendered
-from strobe.workflows.predict import predict
 
 CLASSES = LabelSpace.of_names("colours", ["red", "green"])
 DONE = [("brightness", 2), ("fog", 5), ("jpeg_compression", 4), ("impulse_noise", 3)]
@@ -81,12 +77,6 @@ def test_the_door_renders(corrupted: Dataset) -> None:
         np.testing.assert_array_equal(source.read(row), wanted[row])
         assert (source.read_encoded(row) is None) == bool(corrupted.frames.recipe[row])
     assert not (wanted[0] == wanted[1]).all()
-
-
-def test_a_fast_decoder_over_it_renders_too(corrupted: Dataset) -> None:
-    source, wanted = FastJpegSource(frame_source(corrupted)), expected(corrupted)
-    for row in [*range(10), *range(10)]:
-        np.testing.assert_array_equal(source.read(row), wanted[row])
 
 
 def test_parts_of_it_are_sent_to_other_processes(corrupted: Dataset) -> None:
@@ -141,35 +131,6 @@ def test_an_export_never_passes_the_bare_picture_off_as_the_rendered_one(corrupt
     for row, content in enumerate(pq.read_table(path, columns=["image"])["image"].to_pylist()):
         with Pillow.open(io.BytesIO(content["bytes"])) as opened:
             np.testing.assert_array_equal(np.asarray(opened.convert("RGB")), expected(corrupted)[row])
-
-
-PLUGIN = """
-import numpy as np
-
-def make():
-    def forward(images):
-        sums = [image.astype(np.float64).reshape(-1) for image in images]
-        out = np.array([[(one * (1 + np.arange(len(one)) % 7)).mean(), one.mean()] for one in sums], np.float32)
-        for image in images:
-            if image.flags.writeable:
-                image[:] = 0  # a careless model
-        return out
-    return forward, ["red", "green"]
-"""
-
-
-def test_models_see_what_is_rendered(corrupted: Dataset, tmp_path: Path) -> None:
-    path = tmp_path / "mine.py"
-    path.write_text(PLUGIN)
-    options = Running(device="cpu")
-    (fared,) = predict(corrupted, [f"m=py:{path}:make"], tmp_path / "run", options, Silent())
-    assert fared.ok
-    found = Run(tmp_path / "run").models(corrupted, only=["m"])[0].load()
-    assert found.scores is not None
-    wanted = [image.astype(np.float64).reshape(-1) for image in expected(corrupted)]
-    np.testing.assert_allclose(
-        found.scores, [[(one * (1 + np.arange(len(one)) % 7)).mean(), one.mean()] for one in wanted], rtol=1e-6
-    )
 
 
 @pytest.mark.parametrize(

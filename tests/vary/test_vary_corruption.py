@@ -14,21 +14,16 @@ from PIL import Image
 
 import strobe.vary.corrupted_sets as making
 from strobe.cli.main import cli
-from strobe.core.dataset import Dataset
 from strobe.core.errors import CannotDownload, StrobeError
 from strobe.core.files import read_json
 from strobe.core.ports import Silent
 from strobe.core.records import frame_id
 from strobe.store import dataset_folder as folder
 from strobe.store.opening import frame_source
-from strobe.synthetic.sets import SyntheticOptions
-from strobe.synthetic.world import WorldOptions
 from strobe.vary.corruptions import corrupt
-from strobe.workflows.synthesize import synthesize
 from strobe.workflows.vary_corruption import CorruptionOptions, frost_photographs, vary_corruption
 
 Make = Callable[..., Any]
-Stopped = Callable[[Path, Callable[[Path], Dataset]], tuple[Dataset, int]]
 SOME = CorruptionOptions(kind=("fog", "impulse_noise", "jpeg_compression"), severity=(1, 4))
 
 
@@ -172,70 +167,6 @@ def test_eval_says_the_same_of_both_and_per_corruption(photos: Path, tmp_path: P
     assert "data:image" in (tmp_path / "run-rendered" / "report.html").read_text()
 
 
-def test_boxes_and_videos_are_carried_over(tmp_path: Path) -> None:
-    world = WorldOptions(size=32, frames=3)
-    source = synthesize(tmp_path / "world", SyntheticOptions(world=world, videos=3)).dataset
-    made = vary_corruption(tmp_path / "world", tmp_path / "c", replace(SOME, kind=("contrast",))).dataset
-    assert made.info.label_source == "frame", "boxes are judged by frame"
-    assert made.boxes is not None
-    assert source.boxes is not None
-    assert set(made.videos.kind) == {"video"}
-    assert len(made.videos) == 3
-    for record in made:
-        rows = [made.frame_ids().index(frame.id) for frame in (record.anchor, *(one.frame for one in record.members))]
-        first = source.frame_ids().index(record.anchor.id)
-        wanted = source.boxes.xyxy[source.boxes.frame == first]
-        for row in rows:
-            np.testing.assert_array_equal(made.boxes.xyxy[made.boxes.frame == row], wanted)
-            assert made.labels_of(row) == source.labels_of(first)
-
-
-def test_frames_kept_in_their_videos_become_files(tmp_path: Path) -> None:
-    av = pytest.importorskip("av")
-    from strobe.build.options import AnchorOptions
-    from strobe.workflows.build import build
-    from strobe.workflows.options import BuildOptions
-
-    clip = tmp_path / "clip.mp4"
-    with av.open(str(clip), "w") as container:
-        stream = container.add_stream("libx264", rate=25)
-        stream.width, stream.height, stream.pix_fmt = 48, 32, "yuv420p"
-        stream.codec_context.thread_count = 1
-        for place in range(12):
-            image = np.full((32, 48, 3), 20 * place, np.uint8)
-            image[8:20, place : place + 10] = (200, 30, 90)
-            for packet in stream.encode(av.VideoFrame.from_ndarray(image, format="rgb24")):
-                container.mux(packet)
-        for packet in stream.encode():
-            container.mux(packet)
-    options = BuildOptions(label=("dog",), sampling=AnchorOptions(k=2, every=5), reference=True, workers=1)
-    source = build([clip], tmp_path / "ds", options).dataset
-    wanted = {source.frame_ids()[row]: frame_source(source).read(row) for row in source.sets.anchor_frame.tolist()}
-    vary_corruption(tmp_path / "ds", tmp_path / "c", SOME)
-    clip.unlink()
-    found = pixels(tmp_path / "c")
-    assert len(found) == len(wanted) * 7
-    for name, image in wanted.items():
-        np.testing.assert_array_equal(found[name], image)
-
-
-def test_killed_anywhere_and_started_again_it_ends_as_if_unbroken(
-    photos: Path, tmp_path: Path, stopped_at_the_eighth: Stopped
-) -> None:
-    options = replace(SOME, store=True)
-    unbroken = vary_corruption(photos, tmp_path / "whole", replace(options, name="c")).dataset
-    resumed, writes = stopped_at_the_eighth(tmp_path / "c", lambda to: vary_corruption(photos, to, options).dataset)
-    assert resumed.digest() == unbroken.digest()
-    assert writes == 8 + 24 - 7, "what was done is not done again"
-    trees = [sorted(path.relative_to(root) for path in root.rglob("*") if path.suffix in (".png", ".jpg"))
-             for root in (tmp_path / "c", tmp_path / "whole")]  # fmt: skip
-    assert trees[0] == trees[1]
-    assert vary_corruption(photos, tmp_path / "c", options).was_there
-    (tmp_path / "c" / str(trees[0][3])).unlink()
-    assert not vary_corruption(photos, tmp_path / "c", options).was_there
-    assert pixels(tmp_path / "c").keys() == pixels(tmp_path / "whole").keys()
-
-
 def test_workers_make_the_same(photos: Path, tmp_path: Path) -> None:
     options = replace(SOME, store=True, kind=("fog",), severity=(2,), name="c")
     one = vary_corruption(photos, tmp_path / "one", options).dataset
@@ -282,20 +213,6 @@ def test_pictures_that_cannot_be_read_are_left_out_and_said(photos: Path, tmp_pa
     with pytest.raises(StrobeError, match="none of its 4 anchors can be read"):
         vary_corruption(photos, tmp_path / "d", SOME)
     assert not (tmp_path / "d").exists()
-
-
-def test_a_source_without_media_is_one_line(photos: Path, tmp_path: Path) -> None:
-    words = ["import", "photos", str(tmp_path / "photos"), str(tmp_path / "bare"), "--no-media", "-q"]
-    assert CliRunner().invoke(cli, words).exit_code == 0
-    with pytest.raises(StrobeError, match="has no images"):
-        vary_corruption(tmp_path / "bare", tmp_path / "c", SOME)
-    assert not (tmp_path / "c").exists()
-
-
-def test_the_list_names_every_corruption_and_group() -> None:
-    shown = CliRunner().invoke(cli, ["vary", "corruption", "--list"], catch_exceptions=False).output
-    for name in ("gaussian_noise", "elastic_transform", "saturate", "imagenet-c", "papers"):
-        assert any(line.startswith(name) for line in shown.splitlines()), name
 
 
 def test_members_of_two_anchors_of_a_video_have_names_of_their_own() -> None:

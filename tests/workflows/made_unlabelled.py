@@ -11,7 +11,6 @@ COLOURS = {"r": (30, 0, 0), "g": (0, 30, 0), "b": (0, 0, 30)}
 TEXTURE = np.random.default_rng(0).integers(60, 160, (24, 32, 1), dtype=np.uint8)
 """The same in every frame, so that a change of the colour is no scene cut."""
 MODELS = """
-import os, signal
 from pathlib import Path
 import numpy as np
 
@@ -42,16 +41,6 @@ def blobs():
     def forward(images):
         return [(np.array([[1.0, 1, 9, 9]]), np.array([0]), np.array([0.9])) for _ in images]
     return detector(forward, ["red", "green"], name="blobs")
-
-def dies():
-    seen = []
-    def forward(images):
-        seen.extend(images)
-        if len(seen) > 8 and (HERE / "mortal").exists():
-            (HERE / "mortal").unlink()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return mean_colour(images)
-    return forward, ["red", "green", "blue"]
 """
 
 

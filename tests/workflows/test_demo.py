@@ -17,12 +17,6 @@ from strobe.store.media import decode_image
 from strobe.workflows.demo import MODELS, DemoOptions, demo, photo_label
 
 
-def test_offline_without_a_cache_is_one_line(tmp_path, monkeypatch):
-    monkeypatch.setenv("STROBE_CACHE", str(tmp_path))
-    with pytest.raises(CannotDownload, match=r"cockatoo clip .* run once without --offline"):
-        fetch(COCKATOO, offline=True, progress=Silent())
-
-
 def test_a_changed_file_is_never_used(tmp_path):
     first = fetch(COCKATOO, progress=Silent())[0]
     folder = tmp_path / "assets" / f"{COCKATOO.package}-{COCKATOO.version}"

@@ -57,20 +57,6 @@ def test_a_folder_of_frames_is_a_video(called: Called, tmp_path: Path) -> None:
     assert "predict" not in called("clips")  # the same command predicts nothing again
 
 
-def test_a_single_folder_with_frames_inside(called: Called, tmp_path: Path) -> None:
-    assert "1 set of 1 video" in called(frames(tmp_path / "walk", "rrrrr"))
-
-
-def test_other_frames_are_refused(called: Called, tmp_path: Path) -> None:
-    frames(tmp_path / "walk", "rrrrr")
-    called("walk")
-    frames(tmp_path / "new", "ggggg")
-    for path in (tmp_path / "new").iterdir():
-        path.replace(tmp_path / "walk" / path.name)
-    text = called("walk", code=2)
-    assert "walk/00000.png is not the frame that run was made with; choose another folder with -o" in text
-
-
 def test_photos_and_masks_are_no_video(called: Called, tmp_path: Path) -> None:
     frames(tmp_path / "clips/dog/frames", "rrrrr")
     photos = frames(tmp_path / "clips/photos", "rg")

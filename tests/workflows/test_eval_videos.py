@@ -1,12 +1,8 @@
 """strobe eval on videos without labels: one command, resuming, other commands on the run, and bad input."""
 
 import json
-import os
 import re
 import shutil
-import signal
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -59,18 +55,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def called(command: Callable[..., tuple[int, str, str]]) -> Called:
-    """Call strobe; what it printed, after its exit code was checked."""
-
-    def call(*words: object, code: int = 0) -> str:
-        ended, out, err = command(*map(str, words))
-        assert ended == code, out + err
-        return out + err
-
-    return call
-
-
 def evaluated(called: Called, *words: object, model: str = "make", out: str = "run", code: int = 0) -> str:
     return called("eval", *words, "-m", f"py:m.py:{model}", "-o", out, *QUICK, code=code)
 
@@ -103,13 +87,6 @@ def test_videos_become_sets_that_cover_them(called: Called) -> None:
     assert (results["models"], results["dataset"]["n_sets"]) == ({}, 8)
 
 
-def test_sets_may_overlap_and_have_a_default_length(called: Called) -> None:
-    evaluated(called, "clip.mkv", "--every", 3)
-    data = folder.read(Path("run/dataset"))
-    assert (data.info.k, provenance()["settings"]["sampling"]["every"]) == (10, 3)
-    assert data.n_sets == 5, "anchors at frames 10, 13, 16, 19 and 22 of 25"
-
-
 def test_the_same_command_does_nothing_again_and_another_model_joins(called: Called) -> None:
     evaluated(called, "clip.mkv", "--k", 2)
     before = stored(Path("run"))
@@ -139,13 +116,6 @@ def test_a_run_can_be_moved_and_its_videos_too(called: Called, place: Path) -> N
     assert folder.read(Path("moved/dataset")).videos.path.tolist() == [str(place / "elsewhere/clip.mkv")]
 
 
-def test_labels_of_folders_are_not_used(called: Called, place: Path) -> None:
-    clip(place / "classes/cat/a.mkv", "rrrgg")
-    clip(place / "classes/dog/b.mkv", "bbbgg")
-    evaluated(called, "classes", "--k", 2)
-    assert not len(folder.read(Path("run/dataset")).labels.frame)
-
-
 def test_classes_from_a_file_or_a_shipped_space(called: Called) -> None:
     Path("classes.txt").write_text("\ufeffblue\n\nred\ngreen\n", encoding="utf-8")
     evaluated(called, "clip.mkv", "--label-space", "classes.txt", "--k", 2)
@@ -155,14 +125,6 @@ def test_classes_from_a_file_or_a_shipped_space(called: Called) -> None:
            "classes.json", *QUICK)  # fmt: skip
     assert len(folder.read(Path("two/dataset")).info.label_space) == 2
     evaluated(called, "clip.mkv", "--label-space", "classes.json", code=2)
-
-
-def test_a_dataset_without_labels_can_be_evaluated(called: Called) -> None:
-    Path("classes.txt").write_text("red\ngreen\nblue\n", encoding="utf-8")
-    called("build", "clip.mkv", "data", "--unlabelled", "--label-space", "classes.txt", "--k", 2, "-q")
-    evaluated(called, "data")
-    called("score", "run", "--bootstrap", 100)
-    called("report", "run", "-q")
 
 
 def test_sets_without_labels_stop_at_the_first_other_answer(called: Called) -> None:
@@ -201,35 +163,6 @@ def test_python_takes_videos(place: Path) -> None:
     assert dataset.info.label_space.ids == ("red", "green")
 
 
-# -- stopped and resumed -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
-def test_a_killed_command_resumes_to_the_same_files(called: Called, place: Path) -> None:
-    words = [sys.executable, "-m", "strobe", "eval", "clip.mkv", "more", "-m", "py:m.py:dies", "--k", "2", *QUICK]
-    subprocess.run([*words, "-o", "whole/run"], check=True, cwd=place, capture_output=True)
-    Path("mortal").touch()
-    ended = subprocess.run([*words, "-o", "killed/run"], check=False, cwd=place, capture_output=True)
-    assert ended.returncode == -signal.SIGKILL
-    subprocess.run([*words, "-o", "killed/run"], check=True, cwd=place, capture_output=True)
-    assert stored(Path("killed/run")) == stored(Path("whole/run"))
-
-
-def test_an_interrupted_build_resumes_to_the_same_files(called: Called) -> None:
-    def interrupt(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    evaluated(called, "clip.mkv", "more", "--k", 2, out="whole")
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("strobe.workflows.build.gather", interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            strobe.evaluate(["clip.mkv", "more"], "py:m.py:make", "run", k=2, report=False)
-    assert Path("run/dataset/.build").is_dir()
-    assert not folder.is_dataset(Path("run/dataset"))
-    evaluated(called, "clip.mkv", "more", "--k", 2)
-    assert stored(Path("run")) == stored(Path("whole"))
-
-
 # -- other videos, options and models in the same run ------------------------------------------------------------
 
 
@@ -250,15 +183,6 @@ def test_a_run_keeps_its_videos_and_options(called: Called, place: Path, words: 
     (error,) = evaluated(called, *words, code=2).strip().splitlines()
     assert said in error
     assert stored(Path("run")) == before
-
-
-def test_a_run_on_a_dataset_takes_no_videos_and_the_reverse(called: Called) -> None:
-    Path("classes.txt").write_text("red\ngreen\nblue\n", encoding="utf-8")
-    called("build", "clip.mkv", "data", "--unlabelled", "--label-space", "classes.txt", "--k", 2, "-q")
-    evaluated(called, "data")
-    assert "run contains a run on a dataset (data); choose another" in evaluated(called, "clip.mkv", code=2)
-    evaluated(called, "more", out="videos")
-    assert "contains a run on other frames" in evaluated(called, "data", out="videos", code=2)
 
 
 def test_models_with_other_classes_are_refused_with_a_way_out(called: Called) -> None:
@@ -328,22 +252,6 @@ def test_bad_input_is_one_line(called: Called, place: Path, words: tuple[str, ..
     (error,) = evaluated(called, *words, "-q", code=2).strip().splitlines()
     assert said in error
     assert not Path("run").exists()
-
-
-def test_files_that_are_no_video_are_named_and_counted(called: Called, place: Path) -> None:
-    bad_inputs(place)
-    for quiet in ((), ("-q",)):  # the second command resumes
-        said = evaluated(called, "clip.mkv", "notes.mp4", "still.jpg", "one.mkv", *quiet, code=1)
-        assert all(f"skipped: {name}" in said for name in ("notes.mp4", "still.jpg", "one.mkv: it has 1 frame"))
-        assert "3 of 4 videos skipped" in said
-    assert provenance()["given"] == ["clip", "notes", "one", "still"]
-
-
-def test_a_video_shorter_than_k_is_noted(called: Called, place: Path) -> None:
-    clip(place / "short.mkv", "rrgrr")
-    assert "short: k = 10 exceeds its 5 frames" in evaluated(called, "short.mkv")
-    assert folder.read(Path("run/dataset")).n_sets == 1
-    called("score", "run", "--bootstrap", 100)
 
 
 def test_detectors_without_labels_are_gated_compared_and_followed(called: Called, place: Path) -> None:
@@ -422,12 +330,10 @@ def test_bad_files_of_classes(called: Called, name: str, content: str, said: str
     assert not Path("run").exists()
 
 
-def test_a_label_that_the_classes_lack_names_its_row(called: Called) -> None:
-    Path("classes.txt").write_text("red fox\narctic fox\nsheep\n", encoding="utf-8")
-    Path("labels.csv").write_text("video,label\nclip,sheep\nclip,red foks\n", encoding="utf-8")
-    words = ("clip.mkv", "data", "--label-space", "classes.txt", "-q")
-    said = called("build", *words, "--labels", "labels.csv", code=2)
-    assert "labels.csv, line 3: unknown class of classes of classes.txt 'red foks'; did you mean red fox" in said
-    Path("boxes.csv").write_text("video,frame,label,x0,y0,x1,y1\nclip,3,wolf,1,1,5,5\n", encoding="utf-8")
-    assert "boxes, line 2: unknown class" in called("build", *words, "--boxes", "boxes.csv", code=2)
-    assert not Path("data").exists()
+def test_a_run_on_a_dataset_takes_no_videos_and_the_reverse(called: Called) -> None:
+    Path("classes.txt").write_text("red\ngreen\nblue\n", encoding="utf-8")
+    called("build", "clip.mkv", "data", "--unlabelled", "--label-space", "classes.txt", "--k", 2, "-q")
+    evaluated(called, "data")
+    assert "run contains a run on a dataset (data); choose another" in evaluated(called, "clip.mkv", code=2)
+    evaluated(called, "more", out="videos")
+    assert "contains a run on other frames" in evaluated(called, "data", out="videos", code=2)

@@ -5,19 +5,15 @@ import json
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
 from made_exports import made
 from PIL import Image
 
-from strobe.cli.export import command
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, UnknownName
-from strobe.formats.import_frames import FrameFiles
 from strobe.formats.sampled import ImportSampling
 from strobe.store import dataset_folder as folder
 from strobe.store.media import MediaSource
@@ -47,18 +43,6 @@ def test_coco_loads_in_pycocotools_and_comes_back(tmp_path: Path) -> None:
     assert np.unique(back.boxes.xyxy, axis=0).tolist() == np.unique(data.boxes.xyxy, axis=0).tolist()
     assert sorted(back.boxes.track.tolist()) == sorted(data.boxes.track.tolist())
     assert sorted(back.boxes.crowd.tolist()) == sorted(data.boxes.crowd.tolist())
-
-
-def test_coco_says_what_boxes_do_not(tmp_path: Path) -> None:
-    export(made(tmp_path / "set"), "coco", tmp_path / "out", candidates=True)
-    document = json.loads((tmp_path / "out/annotations.json").read_text())
-    assert document["images"][3]["category_ids"] == [1, 3]
-    assert document["sets"][0] == {
-        "id": 1, "name": "clip 0@2", "anchor_image_id": 3,
-        "members": [{"image_id": n, "distance": d} for n, d in ((1, -2.0), (2, -1.0), (4, 1.0), (5, 2.0))],
-    }  # fmt: skip
-    assert document["info"]["strobe"]["digest"] == folder.read(tmp_path / "set").digest()
-    assert "instance_id" not in document["annotations"][0]
 
 
 def test_csv_says_what_the_tables_say(tmp_path: Path) -> None:
@@ -138,56 +122,3 @@ def test_bad_requests(tmp_path: Path) -> None:
     with pytest.raises(StrobeError, match=r"10 of 10 frames have no stored image .*--media none"):
         export(tmp_path / "bare", "csv", tmp_path / "media", media="copy")
     assert not (tmp_path / "media").exists()
-
-
-@pytest.mark.parametrize("form", ["coco", "csv", "fiftyone", "huggingface", "croissant", "card"])
-def test_a_folder_with_other_files_is_not_written_to(form: str, tmp_path: Path) -> None:
-    """The docs promise it; the export was written beside whatever lay there."""
-    root, target = made(tmp_path / "set"), tmp_path / "mine"
-    (target / "deep").mkdir(parents=True)
-    (target / "deep/notes.txt").write_text("mine")
-    (target / ".hidden").write_text("does not count")
-    media: dict[str, Any] = {"media": "copy"} if form == "fiftyone" else {}
-    with pytest.raises(StrobeError, match=r"mine contains other files \(deep/notes\.txt\); choose another folder"):
-        export(root, form, target, **media)
-    assert sorted(path.name for path in target.rglob("*")) == [".hidden", "deep", "notes.txt"]
-    (target / "deep/notes.txt").unlink()
-    for _ in range(2):
-        export(root, form, target, **media)
-    if form in ("card", "croissant"):
-        export(root, form, root)
-    else:
-        with pytest.raises(StrobeError, match="contains other files"):
-            export(root, form, root, **media)
-
-
-def test_the_command_line(tmp_path: Path) -> None:
-    root = made(tmp_path / "set")
-    runner = CliRunner()
-    done = runner.invoke(command, [str(root), "csv", str(tmp_path / "out"), "-q"])
-    assert done.exit_code == 0, done.output
-    assert "sets.csv" in done.stdout
-    done = runner.invoke(command, [str(root), "coco", str(tmp_path / "coco"), "--json", "--candidates"])
-    assert json.loads(done.stdout)["n_sets"] == 2
-
-
-def test_coco_of_labels_alone_comes_back(tmp_path: Path) -> None:
-    names = ("dog", "cat")
-    root = tmp_path / "frames" / "walk"
-    root.mkdir(parents=True)
-    for number in range(5):
-        pixels = np.full((16, 24, 3), 40 * number, np.uint8)
-        Image.fromarray(pixels).save(root / f"{number:03}.png")
-    first = import_dataset("frames", tmp_path / "frames", tmp_path / "set", files=FrameFiles(label=names)).dataset
-    export(tmp_path / "set", "coco", tmp_path / "out", media="copy")
-    # The images lie in images/ beside the JSON; nobody has to say so.
-    back = import_dataset("coco-vid", tmp_path / "out/annotations.json", tmp_path / "back").dataset
-    assert back.boxes is None
-    assert back.frames.key.tolist() == first.frames.key.tolist()
-    spoken = [{back.info.label_space.names[label] for label in back.labels_of(row)} for row in range(len(back.frames))]
-    assert spoken == [set(names)] * len(first.frames)
-    data = json.loads((tmp_path / "out/annotations.json").read_text())
-    data["images"][1]["category_ids"] = [77]
-    (tmp_path / "out/annotations.json").write_text(json.dumps(data))
-    with pytest.raises(StrobeError, match=r"images\[1\]: expected category_ids to be a list of known categories"):
-        import_dataset("coco-vid", tmp_path / "out/annotations.json", tmp_path / "again")

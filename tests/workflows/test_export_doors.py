@@ -118,28 +118,6 @@ def test_fiftyone_documents_say_what_the_dataset_says(world: Dataset, tmp_path: 
     assert about["info"]["strobe"]["digest"] == world.digest()
 
 
-def test_fiftyone_itself_loads_it(world: Dataset, tmp_path: Path) -> None:
-    fiftyone = pytest.importorskip("fiftyone", reason="fiftyone is not installed; docs/datasets.md says how to try it")
-    try:
-        fiftyone.list_datasets()
-    except Exception as error:
-        pytest.skip(f"fiftyone has no database here: {error}")
-    export(root_of(world), "fiftyone", tmp_path / "fo", media="copy")
-    kind = fiftyone.types.FiftyOneDataset
-    loaded = fiftyone.Dataset.from_dir(dataset_dir=str(tmp_path / "fo"), dataset_type=kind, name=tmp_path.name)
-    try:
-        assert loaded.values("key") == world.frames.key.tolist()
-        assert loaded.count_values("tags") == {"anchor": 3, "member": 6}
-        assert loaded.default_classes == list(world.info.label_space.names)
-        said = loaded.values("ground_truth.classifications.label")
-        assert said == [[world.info.label_space.names[label] for label in world.labels_of(row)] for row in range(9)]
-        loaded.compute_metadata(overwrite=True)  # opens every image
-        assert {(one.width, one.height) for one in loaded.values("metadata")} == {(32, 32)}
-        assert loaded.match_tags("anchor").count("boxes.detections") == 3
-    finally:
-        loaded.delete()
-
-
 def test_croissant_describes_every_column_of_every_file(world: Dataset, tmp_path: Path) -> None:
     export(root_of(world), "croissant", tmp_path / "out", media="copy")
     document = json.loads((tmp_path / "out/croissant.json").read_text())
@@ -156,26 +134,6 @@ def test_croissant_describes_every_column_of_every_file(world: Dataset, tmp_path
     after = {path.name: path.read_bytes() for path in root_of(world).glob("*.*")}
     assert after.pop("croissant.json")
     assert after == before
-
-
-def test_mlcroissant_itself_reads_it(world: Dataset, tmp_path: Path) -> None:
-    mlcroissant = pytest.importorskip("mlcroissant", reason="mlcroissant is not installed")
-    export(root_of(world), "croissant", tmp_path / "out")
-    loaded = mlcroissant.Dataset(jsonld=tmp_path / "out/croissant.json")
-    assert not loaded.metadata.issues.errors
-    keys = [record["frames/key"].decode() for record in loaded.records("frames")]
-    assert keys == world.frames.key.tolist()
-    assert [record["sets/distance"] for record in loaded.records("sets")] == world.sets.distance.tolist()
-
-
-def test_the_card_says_what_a_stranger_must_know(world: Dataset, tmp_path: Path) -> None:
-    export(root_of(world), "card", tmp_path / "out")
-    text = (tmp_path / "out/README.md").read_text()
-    front = dict(line.split(": ", 1) for line in text.split("---\n")[1].splitlines())
-    assert json.loads(front["task_categories"]) == ["image-classification", "object-detection"]
-    assert json.loads(front["license_name"]) == "CC0-1.0"
-    for said in (world.digest(), "Nobody has checked", "its own labels", "strobe synthesize", "3 sets, 9 images"):
-        assert said in text
 
 
 def test_bad_requests_are_one_line(world: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

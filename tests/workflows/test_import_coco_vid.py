@@ -9,7 +9,6 @@ import pytest
 from made_imports import coco
 
 from strobe.core.errors import StrobeError
-from strobe.core.labels import space
 from strobe.formats.sampled import ImportSampling
 from strobe.store import dataset_folder as folder
 from strobe.workflows.import_dataset import ImportOptions, import_dataset
@@ -62,31 +61,6 @@ def test_youtube_vis_json_says_the_same(tmp_path: Path) -> None:
     assert one.boxes.xyxy.tolist() == two.boxes.xyxy.tolist()
 
 
-def test_coco_names_of_a_shipped_space_become_it(tmp_path: Path) -> None:
-    data = json.loads(coco(tmp_path / "src", images=False).read_text())
-    youtube = space("youtube-bb")
-    data["categories"] = [{"id": place, "name": name} for place, name in enumerate(reversed(youtube.names))]
-    (tmp_path / "a.json").write_text(json.dumps(data))
-    done = import_dataset("coco-vid", tmp_path / "a.json", tmp_path / "a", how=ImportOptions(media="none")).dataset
-    assert done.info.label_space == youtube
-    named = import_dataset(
-        "coco-vid",
-        tmp_path / "src/ann.json",
-        tmp_path / "b",
-        how=ImportOptions(media="none"),
-        options={"label_space": "youtube-bb"},
-    ).dataset
-    assert named.info.label_space == youtube
-    with pytest.raises(StrobeError, match="unknown class of imagenet-vid 'person'"):
-        import_dataset(
-            "coco-vid",
-            tmp_path / "src/ann.json",
-            tmp_path / "c",
-            how=ImportOptions(media="none"),
-            options={"label_space": "imagenet-vid"},
-        )
-
-
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
@@ -103,6 +77,10 @@ def test_coco_names_of_a_shipped_space_become_it(tmp_path: Path) -> None:
         (lambda d: d["annotations"][2].update(image_id=99), r"annotations\[2\]: expected a known image_id"),
         (lambda d: d["annotations"][2].update(bbox=[1, 2, 3]), r"annotations\[2\]: expected"),
         (lambda d: d["annotations"][2].update(bbox=[1, 2, 3, float("nan")]), r"annotations\[2\]: bbox .* finite"),
+        (lambda d: d["images"][3].update(category_ids=[[]]), r"images\[3\]: expected category_ids"),
+        (lambda d: d["images"][3].update(category_ids=0.5), r"images\[3\]: expected category_ids"),
+        (lambda d: d["annotations"][2].update(instance_id=10**30), r"annotations\[2\]"),
+        (lambda d: d["annotations"][2].update(instance_id=float("inf")), r"ann\.json"),
         (lambda d: d["annotations"].clear(), "none of the 2 videos has a labelled frame"),
     ],
 )
@@ -115,17 +93,6 @@ def test_broken_coco(tmp_path: Path, change, problem: str) -> None:
         import_dataset("coco-vid", source, tmp_path / "dst", how=ImportOptions(media="none"))
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "dst").exists()
-
-
-def test_boxes_without_area_are_counted(tmp_path: Path) -> None:
-    source = coco(tmp_path / "src", images=False)
-    data = json.loads(source.read_text())
-    data["annotations"][0]["bbox"] = [1, 2, 0, 5]
-    source.write_text(json.dumps(data))
-    assert (
-        "1 box(es) without an area"
-        in import_dataset("coco-vid", source, tmp_path / "dst", how=ImportOptions(media="none")).notes[-1]
-    )
 
 
 def test_coco_wants_the_file_and_the_images(tmp_path: Path) -> None:

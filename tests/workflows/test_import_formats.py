@@ -1,23 +1,17 @@
 """Every format strobe imports, from fixtures in the real layout; what is missing or broken is one line."""
 
-import json
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
-from made_imports import clip, coco, frame_folders, numbered
+from made_imports import clip, frame_folders, numbered
 
 from strobe.build.hinting import hints_of
 from strobe.build.options import AnchorOptions
-from strobe.cli.import_ import command
 from strobe.core.errors import StrobeError
-from strobe.core.labels import space
-from strobe.core.records import Verdict
 from strobe.formats.import_frames import FrameFiles
-from strobe.formats.importing import AS_USUAL
-from strobe.formats.sampled import ImportedDataset, ImportSampling
+from strobe.formats.sampled import ImportSampling
 from strobe.store import dataset_folder as folder
 from strobe.store.media import MediaSource
 from strobe.workflows.build import build
@@ -59,16 +53,6 @@ def test_frames_with_anchors_boxes_and_labels_of_some_frames(tmp_path: Path) -> 
     assert [names[label] for label in data.labels_of(int(data.sets.anchor_frame[1]))] == ["pet"]
     assert data.boxes.xyxy.tolist() == [[1, 2, 3.5, 4]]
     assert data.boxes.track.tolist() == [9]
-
-
-def test_frames_in_a_shipped_space(tmp_path: Path) -> None:
-    source = frame_folders(tmp_path / "src")
-    (source / "labels.csv").write_text("video,label\ndog1,dog\nhome/cat 2,n02121808\n")
-    data = import_dataset("frames", source, tmp_path / "dst", files=FrameFiles(label_space="imagenet-vid")).dataset
-    assert data.info.label_space == space("imagenet-vid")
-    assert data.info.label_space.names[data.labels_of(int(data.sets.anchor_frame[1]))[0]] == "domestic cat"
-    with pytest.raises(StrobeError, match="is inside"):
-        import_dataset("frames", source, source / "out", files=FrameFiles())
 
 
 @pytest.mark.parametrize(
@@ -121,121 +105,6 @@ def test_what_is_missing_from_frames_is_said(tmp_path: Path) -> None:
             )
 
 
-def test_nothing_that_is_there_is_overwritten(tmp_path: Path) -> None:
-    source = coco(tmp_path / "src", images=False)
-    import_dataset("coco-vid", source, tmp_path / "dst", how=ImportOptions(media="none"))
-    with pytest.raises(StrobeError, match="already contains a dataset made with other settings"):
-        import_dataset("coco-vid", source, tmp_path / "dst", draw=ImportSampling(k=1), how=ImportOptions(media="none"))
-    (tmp_path / "file").write_text("")
-    with pytest.raises(StrobeError, match="is a file"):
-        import_dataset("coco-vid", source, tmp_path / "file", how=ImportOptions(media="none"))
-    with pytest.raises(StrobeError, match="is not empty and is not a dataset folder"):
-        import_dataset("coco-vid", source, tmp_path / "src", how=ImportOptions(media="none"))
-
-
-def import_coco(source: Path, target: Path, how: ImportOptions = AS_USUAL) -> ImportedDataset:
-    return import_dataset("coco-vid", source, target, how=how, options={"images": source.parent / "images"})
-
-
-def test_a_finished_import_run_again_says_so(tmp_path: Path) -> None:
-    """The same command again is no error; with other settings or another source it is, and writes nothing."""
-    source = coco(tmp_path / "src")
-    first = import_dataset(
-        "coco-vid",
-        source,
-        tmp_path / "dst",
-        how=ImportOptions(hints=True),
-        options={"images": source.parent / "images"},
-    )
-    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "dst").rglob("*")}
-    again = import_dataset(
-        "coco-vid",
-        source,
-        tmp_path / "dst",
-        how=ImportOptions(hints=True),
-        options={"images": source.parent / "images"},
-    )
-    assert again.dataset.digest() == first.dataset.digest()
-    assert "it already exists; nothing was changed" in again.notes
-    votes = [
-        Verdict(verdict_id="a", annotator="Ann", at="2026-01-01T00:00:00Z", stage="pair", decision="similar",
-                set_id=str(first.dataset.sets.set_id[0]), frame_id=first.dataset.frame_ids()[0])
-    ]  # fmt: skip
-    folder.append_verdicts(tmp_path / "dst", votes)
-    assert (
-        len(
-            import_dataset(
-                "coco-vid",
-                source,
-                tmp_path / "dst",
-                how=ImportOptions(hints=True),
-                options={"images": source.parent / "images"},
-            ).dataset.verdicts
-        )
-        == 1
-    )
-    for how in (ImportOptions(), ImportOptions(media="none")):
-        with pytest.raises(StrobeError, match="already contains a dataset made with other settings"):
-            import_coco(source, tmp_path / "dst", how)
-    other = coco(tmp_path / "other")
-    numbered(other.parent / "images/park/00003.png", 99)
-    with pytest.raises(StrobeError, match=r"already contains a dataset, and .* is missing, or differs from its source"):
-        import_coco(other, tmp_path / "dst")
-    changed = {path: path.stat().st_mtime_ns for path in (tmp_path / "dst").rglob("*") if path.is_file()}
-    assert {path.name for path in changed if changed[path] != before.get(path)} == {
-        "dataset.json",
-        "digests.json",
-        "verdicts.parquet",
-    }
-
-
-def test_an_interrupted_import_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stopped half-way through the images: no dataset yet, and the second run keeps what the first brought."""
-    source = coco(tmp_path / "src")
-    real = Path.write_bytes
-    written: list[Path] = []
-
-    def stop(path: Path, data: bytes) -> int:
-        if len(written) == 7:
-            raise KeyboardInterrupt
-        written.append(path)
-        return real(path, data)
-
-    monkeypatch.setattr(Path, "write_bytes", stop)
-    with pytest.raises(KeyboardInterrupt):
-        import_coco(source, tmp_path / "dst")
-    monkeypatch.undo()
-    assert not folder.is_dataset(tmp_path / "dst")
-    brought = {path: path.stat().st_mtime_ns for path in (tmp_path / "dst/media").rglob("[!.]*.png")}
-    last = max(brought)
-    half = last.with_name(f".{int(last.stem) + 1:05d}.png.strobe.tmp")  # of the file that would have been the next
-    half.write_bytes(b"left by a kill")
-    assert len(brought) == 7
-    data = import_coco(source, tmp_path / "dst").dataset
-    assert {path: path.stat().st_mtime_ns for path in brought} == brought
-    assert not half.exists()
-    assert import_coco(source, tmp_path / "whole").dataset.digest() == data.digest()
-
-
-def test_the_command_line(tmp_path: Path) -> None:
-    runner = CliRunner()
-    source = coco(tmp_path / "src", images=False)
-    done = runner.invoke(command, ["coco-vid", str(source), str(tmp_path / "a"), "--no-media", "--k", "2", "-q"])
-    assert done.exit_code == 0, done.output
-    assert "2 videos, 2 sets, " in done.stdout
-    assert "2 classes" in done.stdout
-    frames = frame_folders(tmp_path / "frames")
-    done = runner.invoke(command, ["frames", str(frames), str(tmp_path / "b"), "--fps", "30000/1001", "--json"])
-    assert json.loads(done.stdout)["n_sets"] == 2
-    done = runner.invoke(command, ["frames", str(frames), str(tmp_path / "c"), "--fps", "fast"])
-    assert done.exit_code == 2
-    coco_json = coco(tmp_path / "coco", images=False)
-    done = runner.invoke(command, ["coco-vid", str(coco_json), str(tmp_path / "d"), "--no-media", "--json"])
-    assert json.loads(done.stdout)["n_boxes"] > 0
-    done = runner.invoke(command, ["photos", str(source), str(tmp_path / "e")])
-    assert isinstance(done.exception, StrobeError)
-
-
 def test_hints_of_images_that_cannot_be_read_are_unknown(tmp_path: Path) -> None:
     source = frame_folders(tmp_path / "src")
     first = import_dataset("frames", source, tmp_path / "dst", files=FrameFiles(label=("dog",)))
@@ -254,16 +123,6 @@ def test_hints_of_images_that_cannot_be_read_are_unknown(tmp_path: Path) -> None
             files=FrameFiles(label=("dog",)),
             how=ImportOptions(media="none", hints=True),
         )
-
-
-def test_images_that_cannot_be_read_are_counted(tmp_path: Path) -> None:
-    frames = frame_folders(tmp_path / "frames")
-    (frames / "home" / "cat 2" / "c.jpg").write_bytes(b"no image")
-    done = CliRunner().invoke(command, ["frames", str(frames), str(tmp_path / "b"), "--fps", "30"])
-    assert done.exit_code == 0, done.output
-    assert "1 of 8 images cannot be read, first home/cat 2/c.jpg; they stay in the dataset" in done.stderr
-    sound = frame_folders(tmp_path / "sound")
-    assert "cannot be read" not in CliRunner().invoke(command, ["frames", str(sound), str(tmp_path / "c")]).stderr
 
 
 def test_hints_on_request_are_those_of_a_build(tmp_path: Path) -> None:

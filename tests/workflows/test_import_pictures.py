@@ -10,7 +10,6 @@ import pytest
 from made_imports import picture, run
 from scipy.io import savemat
 
-from strobe.cli.main import main
 from strobe.core.errors import StrobeError
 from strobe.formats.import_photos import PhotoFiles
 from strobe.store import dataset_folder as folder
@@ -43,14 +42,6 @@ def test_class_folders_by_name(tmp_path: Path) -> None:
     assert data.videos.kind.tolist() == ["photo"] * 3
     assert [data.labels_of(row) for row in range(3)] == [(0,), (0,), (1,)]
     assert json.loads((tmp_path / "set/dataset.json").read_text())["schema"] == 2
-
-
-def test_wordnet_folders_are_a_choice_among_a_thousand(tmp_path: Path) -> None:
-    picture(tmp_path / "photos" / GOLDFISH / "x.png", 1)
-    picture(tmp_path / "photos" / SHARK / "x.png", 2)
-    data = import_dataset("photos", tmp_path / "photos", tmp_path / "set", files=PhotoFiles()).dataset
-    assert data.info.label_space.name == "ilsvrc-2012"
-    assert [data.labels_of(row) for row in range(2)] == [(1,), (2,)]
 
 
 def test_flat_folder_with_a_csv_and_boxes(tmp_path: Path) -> None:
@@ -100,17 +91,6 @@ def test_validation_images_by_each_file_that_names_them(tmp_path: Path, say) -> 
     assert data.frames.key.tolist() == [f"val/ILSVRC2012_val_{number:08d}.JPEG" for number in (1, 2, 3)]
 
 
-@pytest.mark.parametrize("say", [_kaggle, _synset_list, _devkit])
-def test_validation_images_with_a_list_that_is_no_text(tmp_path: Path, say) -> None:
-    source = _validation(tmp_path / "ILSVRC")
-    say(source)
-    for path in [*source.rglob("*.txt"), *source.rglob("*.csv")]:
-        path.write_bytes(b"\xff\xfe\x00" + path.read_bytes())
-    out = run("import", "photos", source, tmp_path / "set", "-q", code=2)
-    assert out.count("\n") == 1
-    assert "cannot read the list of its classes" in out
-
-
 def test_a_damaged_devkit_is_named(tmp_path: Path) -> None:
     """scipy's reader dies (a signal) of some of these; nothing of ours does."""
     source = _validation(tmp_path / "ILSVRC")
@@ -126,18 +106,6 @@ def test_a_damaged_devkit_is_named(tmp_path: Path) -> None:
         import_dataset("photos", source, tmp_path / "set", files=PhotoFiles())
 
 
-def test_a_damaged_devkit_is_one_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """scipy warns of some; the reader is another process, so that only the whole stream shows it."""
-    source = _validation(tmp_path / "ILSVRC")
-    _devkit(source)
-    (source / "devkit/data/meta.mat").write_bytes(bytes.fromhex("0000100000000900 0000") + b"n01443537" + b"\0" * 7)
-    with pytest.raises(SystemExit):
-        main(["import", "photos", str(source), str(tmp_path / "set"), "-q"])
-    said = capfd.readouterr().err.splitlines()
-    assert len(said) == 1
-    assert "not the devkit's meta.mat" in said[0]
-
-
 @pytest.mark.parametrize("say", [_kaggle, _synset_list, _devkit])
 def test_a_pipe_among_the_lists_is_refused(tmp_path: Path, say) -> None:
     """Opening it would wait for a writer who never comes."""
@@ -151,25 +119,3 @@ def test_a_pipe_among_the_lists_is_refused(tmp_path: Path, say) -> None:
         assert out.endswith(f"{path.name}: not a regular file; save its content in a file first\n")
         path.unlink()
         path.write_bytes(whole)
-
-
-def test_validation_images_that_nothing_names(tmp_path: Path) -> None:
-    source = _validation(tmp_path / "ILSVRC")
-    out = run("import", "photos", source, tmp_path / "set", code=2)
-    assert "LOC_val_solution.csv" in out
-    assert out.count("\n") == 1
-    assert not (tmp_path / "set").exists()
-
-
-def test_photos_are_scored_by_accuracy_alone(tmp_path: Path) -> None:
-    for place, name in enumerate(("cat/a.png", "cat/b.png", "dog/a.png", "dog/b.png")):
-        picture(tmp_path / "photos" / name, 10 * place)
-    run("import", "photos", tmp_path / "photos", tmp_path / "set", "-q")
-    preds = {"cat/a.png": [2.0, 1.0], "cat/b.png": [0.0, 1.0], "dog/a.png": [0.0, 1.0], "dog/b.png": [0.0, 1.0]}
-    (tmp_path / "p.json").write_text(json.dumps(preds))
-    out = run("eval", tmp_path / "set", "-m", f"preds:{tmp_path / 'p.json'}", "-o", tmp_path / "run", "-q")
-    assert "75.0" in out
-    found = json.loads((tmp_path / "run/results.json").read_text())["models"]["p"]
-    assert (found["acc_orig"]["value"], found["acc_pmk"]["value"], found["drop"]["count"]) == (0.75, 0.75, 0)
-    page = (tmp_path / "run/report.html").read_text()
-    assert "75.0" in page

@@ -1,7 +1,6 @@
 """strobe inspect as a user meets it: the figures, and a contact sheet whose pixels are where they should be."""
 
 import json
-import os
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -108,11 +107,6 @@ def test_the_sheet_shows_every_set_with_its_anchor_and_boxes(place: Path) -> Non
     assert greens <= {int(pixel[1]) for pixel in one.reshape(-1, 3) if pixel[0] == 0 and pixel[2] == 0}
 
 
-def test_fewer_columns_keep_the_anchor(place: Path) -> None:
-    narrow = drawn(place, named=["dog@2"], columns=2)
-    assert has(narrow, ANCHOR_BLUE) > 1000
-
-
 def test_rejected_members_are_crossed(place: Path) -> None:
     votes = [
         Verdict(
@@ -137,12 +131,6 @@ def test_a_frame_that_cannot_be_read_is_counted_and_shown(place: Path) -> None:
     assert "1 frame(s) could not be read" in done.stderr
 
 
-def test_a_pipe_in_a_frame_s_place_holds_nobody_up(place: Path) -> None:
-    (place / "media/dog/0.png").unlink()
-    os.mkfifo(place / "media/dog/0.png")
-    assert sheet(place, place.parent / "s.png") == 1
-
-
 def test_bad_requests(place: Path) -> None:
     with pytest.raises(InvalidValue, match=r"'wolf@1' is not a set of three; sets are named like 'dog@2'"):
         sheet(place, place.parent / "s.png", named=["wolf@1"])
@@ -158,9 +146,3 @@ def test_bad_requests(place: Path) -> None:
     with pytest.raises(StrobeError, match="has no images"):
         sheet(place.parent / "bare", place.parent / "s.png")
     assert not (place.parent / "s.png").exists()
-
-
-def test_options_of_the_sheet_need_the_sheet(place: Path) -> None:
-    for option in (["--sets", "3"], ["--columns", "3"], ["--set", "dog@2"]):
-        with pytest.raises(InvalidValue, match=r"add --sheet FILE\.png"):
-            CliRunner().invoke(command, [str(place), *option], catch_exceptions=False)

@@ -45,18 +45,6 @@ def answers(dataset: Dataset, name: str, *, fails: int = 0, damaged: int = 0) ->
 
 
 @pytest.fixture
-def called(command: Callable[..., tuple[int, str, str]]) -> Called:
-    """Call strobe; what it printed, after its exit code was checked."""
-
-    def call(*words: object, code: int = 0) -> str:
-        ended, out, err = command(*words)
-        assert ended == code, out + err
-        return out + err
-
-    return call
-
-
-@pytest.fixture
 def place(forty: Dataset, tmp_path: Path, called: Called) -> Path:
     """Runs of a model that fails 17 sets, whole and without one member of each of them; and of perfect ones."""
     folder = strobe.save_dataset(forty, tmp_path / "data")

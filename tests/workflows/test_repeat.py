@@ -62,18 +62,6 @@ Called = Callable[..., str]
 N = 12 * 5
 
 
-@pytest.fixture
-def called(command: Callable[..., tuple[int, str, str]]) -> Called:
-    """Call strobe; what it printed, after its exit code was checked."""
-
-    def call(*words: object, code: int = 0) -> str:
-        ended, out, err = command(*map(str, words))
-        assert ended == code, out + err
-        return out + err
-
-    return call
-
-
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Twelve clips, k = 2, and models that guess."""
@@ -222,18 +210,6 @@ def test_unreadable_frames_are_retried_in_each_answer(world: Path, tmp_path: Pat
     assert all(answers.scored.all() for answers in (one.load(), *one.repeats()))
 
 
-def test_it_needs_every_frame(world: Path, tmp_path: Path, called: Called) -> None:
-    words = ("eval", world / "data", "-m", model(world), "-o", tmp_path / "run", "--repeat")
-    said = called(*words, 2, "--stop-early", code=2)
-    assert "--repeat needs every frame, which --stop-early does not predict; remove one of the two options" in said
-    assert "--repeat" in called(*words, 0, code=2)
-    assert not (tmp_path / "run").exists()
-    with pytest.raises(StrobeError, match=r"^running.repeat needs every frame, which running.stop_early does not"):
-        strobe.evaluate(
-            world / "data", "strobe-world", tmp_path / "run", running=strobe.Running(repeat=2, stop_early=True)
-        )
-
-
 def test_detectors_are_compared_by_their_most_confident_box(world: Path, tmp_path: Path, called: Called) -> None:
     run = tmp_path / "run"
     detector = model(world, "box", "box")
@@ -282,3 +258,15 @@ def test_python_and_videos_without_labels(world: Path, tmp_path: Path) -> None:
     assert (score.noise.noise.value or 0) > 0.2
     page = (tmp_path / "run" / "report.html").read_text()
     assert '<section id="noise"' in page
+
+
+def test_it_needs_every_frame(world: Path, tmp_path: Path, called: Called) -> None:
+    words = ("eval", world / "data", "-m", model(world), "-o", tmp_path / "run", "--repeat")
+    said = called(*words, 2, "--stop-early", code=2)
+    assert "--repeat needs every frame, which --stop-early does not predict; remove one of the two options" in said
+    assert "--repeat" in called(*words, 0, code=2)
+    assert not (tmp_path / "run").exists()
+    with pytest.raises(StrobeError, match=r"^running.repeat needs every frame, which running.stop_early does not"):
+        strobe.evaluate(
+            world / "data", "strobe-world", tmp_path / "run", running=strobe.Running(repeat=2, stop_early=True)
+        )

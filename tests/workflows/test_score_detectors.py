@@ -80,13 +80,6 @@ def test_classes_nobody_can_find_stand_beside_the_headline(zoo, tmp_path):
     assert again.ceiling == top, "the run remembers what its file lacked"
 
 
-def test_a_file_with_every_class_has_no_ceiling(zoo, tmp_path):
-    dataset = zoo.dataset(n_videos=12)
-    model, _ = scored(dataset, as_results(dataset, ["fox", "bird", "sheep"]), tmp_path)
-    assert model.ceiling is None
-    assert "ceiling" not in json.loads((tmp_path / "run/results.json").read_text())["models"]["m"]
-
-
 def answers_of(dataset, change_box, change_label):
     boxes = dataset.boxes
     return BoxAnswers.of(
@@ -121,14 +114,6 @@ def test_a_detector_that_means_something_else_is_told_apart_from_a_bad_one(zoo, 
     else:
         assert found.notes[0].startswith(doubt)
         assert found.answers.misread == (found.notes[0],)
-
-
-def test_no_interval_says_why(zoo, tmp_path):
-    """mAP 0 on 24 videos is not too few for intervals."""
-    dataset = zoo.dataset(n_videos=24)
-    _, printed = scored(dataset, {"categories": [{"id": 0, "name": "fox"}], "annotations": []}, tmp_path)
-    assert "too few" not in printed
-    assert "no intervals (no single video changes the value" in printed
 
 
 def test_true_boxes_in_shares_are_not_scored(zoo):

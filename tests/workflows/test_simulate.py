@@ -10,13 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from PIL import Image as PillowImage
 
 from strobe.build.options import CameraOptions
-from strobe.cli.simulate import command
 from strobe.core.errors import StrobeError
-from strobe.core.records import Verdict
 from strobe.store import dataset_folder as folder
 from strobe.store.media import MediaSource
 from strobe.workflows.options import SimulateOptions
@@ -111,44 +108,6 @@ def test_labels_boxes_and_masks_from_files(tmp_path: Path) -> None:
     assert not (tmp_path / "out" / "masks" / "b.png").exists()
 
 
-def test_the_same_command_again_does_only_what_is_missing_and_keeps_votes(tmp_path: Path) -> None:
-    photos = write_photos(tmp_path / "photos")
-    options = SimulateOptions(camera=QUICK)
-    first = simulate([photos], tmp_path / "out", options)
-    vote = Verdict(
-        verdict_id="v1", annotator="ann", at="2026-01-01T00:00:00Z", stage="pair", decision="similar",
-        set_id=str(first.dataset.sets.set_id[0]), frame_id=first.dataset.frame_ids()[0],
-    )  # fmt: skip
-    folder.append_verdicts(tmp_path / "out", [vote])
-    before = everything(tmp_path / "out")
-    (tmp_path / "out" / str(first.dataset.frames.media[7])).unlink()
-    again = simulate([photos], tmp_path / "out", options)
-    assert again.resumed == 3
-    assert everything(tmp_path / "out") == before
-    assert folder.read(tmp_path / "out").verdicts == (vote,)
-    with pytest.raises(StrobeError, match="made with other settings"):
-        simulate([photos], tmp_path / "out", replace(options, seed=1))
-
-
-@pytest.mark.parametrize("damage", ["no id", "wrapped", "another hash", "deep"])
-def test_a_damaged_note_of_a_clip_is_made_again(tmp_path: Path, damage: str) -> None:
-    photos = write_photos(tmp_path / "photos")
-    simulate([photos], tmp_path / "out", SimulateOptions(camera=QUICK))
-    before = everything(tmp_path / "out")
-    path = sorted((tmp_path / "out" / ".simulate").glob("*.json"))[0]
-    note = json.loads(path.read_text())
-    if damage == "no id":
-        note["VIDEO_ID"] = note.pop("video_id")
-    elif damage == "wrapped":
-        note["mirrored"] = {"x": note["mirrored"]}
-    elif damage == "another hash":
-        note["pixels"][0] = note["pixels"][1]
-    deep = '{"x": ' + "[" * 900 + "]" * 900 + "}"
-    path.write_text(deep if damage == "deep" else json.dumps(note))
-    assert simulate([photos], tmp_path / "out", SimulateOptions(camera=QUICK)).resumed == 3
-    assert everything(tmp_path / "out") == before
-
-
 @pytest.mark.slow
 def test_workers_and_a_kill_change_nothing(tmp_path: Path) -> None:
     photos = write_photos(tmp_path / "photos", each=4)
@@ -186,19 +145,6 @@ def test_bad_photos_are_left_out_with_their_reason_and_the_rest_go_on(tmp_path: 
     assert "it has the same content as" in copy
     assert "sliver.png" in sliver
     assert all("\n" not in problem for problem in done.problems)
-
-
-def test_greyscale_cmyk_and_rotated_photos_are_read_upright(tmp_path: Path) -> None:
-    photos = tmp_path / "p"
-    (photos / "x").mkdir(parents=True)
-    PillowImage.new("L", (64, 48), 99).save(photos / "x" / "grey.png")
-    PillowImage.new("CMYK", (64, 48), (10, 20, 30, 40)).save(photos / "x" / "cmyk.jpg")
-    exif = PillowImage.Exif()
-    exif[0x0112] = 6
-    PillowImage.new("RGB", (64, 48), (10, 20, 30)).save(photos / "x" / "turned.jpg", exif=exif)
-    dataset = simulate([photos], tmp_path / "out", SimulateOptions(camera=QUICK)).dataset
-    widths = {str(dataset.videos.name[video]): int(dataset.frames.width[video * 5]) for video in range(3)}
-    assert widths == {"x/cmyk.jpg": 42, "x/grey.png": 42, "x/turned.jpg": 32}
 
 
 @pytest.mark.parametrize(
@@ -295,46 +241,10 @@ def test_masks_that_are_not_there_are_said(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_names_that_are_almost_right_and_videos_are_told_the_way(tmp_path: Path) -> None:
-    photos = write_photos(tmp_path / "photos", each=1)
-    (tmp_path / "b.csv").write_text("file,label,x0,y0,x1,y1\n0.png,cat,5,5,40,40\n")
-    with pytest.raises(StrobeError, match=r"line 2: '0\.png' is not one of the photos; .*did you mean cat/0\.png"):
-        simulate([photos], tmp_path / "out", SimulateOptions(camera=QUICK, boxes=tmp_path / "b.csv"))
-    (tmp_path / "clip.mp4").write_bytes(b"")
-    with pytest.raises(StrobeError, match="is a video, not a photo; use strobe build"):
-        simulate([tmp_path / "clip.mp4"], tmp_path / "out", SimulateOptions(camera=QUICK, label=("cat",)))
-
-
-def test_a_folder_that_holds_something_else_is_left_alone(tmp_path: Path) -> None:
-    photos = write_photos(tmp_path / "photos", each=1)
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "thesis.tex").write_text("mine")
-    with pytest.raises(StrobeError, match="is not empty and is not a dataset folder"):
-        simulate([photos], tmp_path / "mine", SimulateOptions(camera=QUICK))
-    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis.tex"]
-
-
-def test_options_that_would_go_unheard_are_refused(tmp_path: Path) -> None:
-    arguments = [str(write_photos(tmp_path / "photos")), str(tmp_path / "out"), "--gop", "5"]
-    with pytest.raises(StrobeError, match="add --h264 CRF"):
-        CliRunner().invoke(command, arguments, catch_exceptions=False)
-
-
 def test_two_photos_of_one_name_are_refused(tmp_path: Path) -> None:
     one, two = write_photos(tmp_path / "1"), write_photos(tmp_path / "2")
     with pytest.raises(StrobeError, match=r"two photos are called cat/0\.png"):
         simulate([one, two], tmp_path / "out", SimulateOptions(camera=QUICK))
-
-
-def test_the_command_prints_what_it_made(tmp_path: Path) -> None:
-    photos = write_photos(tmp_path / "photos")
-    arguments = [str(photos), str(tmp_path / "out"), "--k", "1", "--size", "32", "--workers", "1", "--h264", "30"]
-    shown = CliRunner().invoke(command, arguments, catch_exceptions=False)
-    assert "4 sets, 12 frames, 2 classes" in shown.output
-    told = json.loads(CliRunner().invoke(command, [*arguments, "--json"], catch_exceptions=False).output)
-    assert told["n_sets"] == 4
-    assert told["resumed"] == 4
-    assert set(folder.read(tmp_path / "out").frames.pict_type) <= {"I", "P", "B"}
 
 
 def test_clips_of_one_photo_are_one_video_and_never_touch(tmp_path):

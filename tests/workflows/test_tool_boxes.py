@@ -13,7 +13,6 @@ import pytest
 from strobe.api.given import answers_of
 from strobe.core.answers import BoxAnswers
 from strobe.core.dataset import Dataset
-from strobe.core.errors import StrobeError
 from strobe.formats.bring import FileOptions
 from strobe.formats.read_detections import read_detections
 from strobe.store import dataset_folder as folder
@@ -112,12 +111,6 @@ def test_detectors_with_other_classes_are_compared(called: Callable[..., str], t
     assert "new is the same as old on clip: outage_seconds 0.00 s/min → 0.00 s/min" in said
 
 
-def test_frames_outside_of_all_sets_are_left_out(called: Callable[..., str], tmp_path: Path) -> None:
-    """Sets of seven frames cover fourteen of the fifteen."""
-    words = ("eval", tmp_path / "clip.mkv", "-m", f"preds:{TOOLS / 'mot.txt'}", "-o", tmp_path / "own", "--k", 3)
-    assert "2 boxes left out" in called(*words, "--bootstrap", 100, "--no-report", "--workers", 1)
-
-
 def test_frames_are_matched_by_time(dataset: Dataset, made: ModuleType, tmp_path: Path) -> None:
     data = made.coco_video()
     for image in data["images"]:
@@ -129,50 +122,9 @@ def test_frames_are_matched_by_time(dataset: Dataset, made: ModuleType, tmp_path
     assert "its frames are matched by time" in found.notes
 
 
-def test_the_message_shows_frames_of_both_sides(dataset: Dataset, made: ModuleType, tmp_path: Path) -> None:
-    labels = tmp_path / "labels"
-    labels.mkdir()
-    for number in range(40, 45):
-        (labels / f"clip_{number}.txt").write_text("0 0.5 0.5 0.1 0.1\n", encoding="utf-8")
-    with pytest.raises(StrobeError) as caught:
-        read_detections(labels, dataset)
-    text = str(caught.value)
-    assert "5 of 5 frames are not in" in text
-    assert "clip_40, clip_41, clip_42, …" in text
-    assert "its frames are clip/000000.png, clip/000001.png, clip/000002.png; " in text
-    assert "a frame number (here from 0)" in text
-
-
-def test_a_classifiers_file_on_a_clip(called: Callable[..., str], tmp_path: Path) -> None:
-    scores = {str(frame): [2.0, 1.0] if frame != 5 else [1.0, 2.0] for frame in range(15)}
-    (tmp_path / "scores.json").write_text(json.dumps(scores), encoding="utf-8")
-    words = ("eval", tmp_path / "clip.mkv", "-m", f"preds:{tmp_path / 'scores.json'}", "-o", tmp_path / "own")
-    said = called(*words, "--k", 2, "--bootstrap", 100, "--no-report", "--workers", 1)
-    assert "flicker without labels" in said
-    flips = json.loads((tmp_path / "own/results.json").read_text(encoding="utf-8"))["flicker"]["models"]
-    assert sum(video["flips"] for one in flips.values() for video in one["videos"]) == 2
-
-
 def test_detections_of_supervision(dataset: Dataset, made: ModuleType) -> None:
     pytest.importorskip("supervision", reason="supervision is not installed; docs/detection.md says how to try it")
     found: Any = answers_of(made.supervision(), dataset, FileOptions()).answers
     check(found, dataset, made)
     by_number: Any = answers_of(dict(enumerate(made.supervision())), dataset, FileOptions()).answers
     check(by_number, dataset, made)
-
-
-def test_a_fiftyone_dataset_in_memory(dataset: Dataset, made: ModuleType) -> None:
-    fiftyone = pytest.importorskip("fiftyone", reason="fiftyone is not installed; docs/detection.md says how to try it")
-    try:
-        fiftyone.list_datasets()
-    except Exception as error:  # its database is a program that does not run everywhere
-        pytest.skip(f"fiftyone has no database here: {error}")
-    found: Any = answers_of(made.fiftyone_dataset(), dataset, FileOptions()).answers
-    check(found, dataset, made)
-
-
-def test_ultralytics_writes_what_is_stored(made: ModuleType, tmp_path: Path) -> None:
-    pytest.importorskip("ultralytics", reason="ultralytics is not installed; docs/detection.md says how to try it")
-    made.ultralytics(tmp_path)
-    for path in sorted((TOOLS / "ultralytics/labels").glob("*.txt")):
-        assert (tmp_path / "labels" / path.name).read_text() == path.read_text(), path.name

@@ -11,7 +11,6 @@ from made_imports import coco, numbered
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError
 from strobe.formats.import_frames import FrameFiles
-from strobe.formats.import_photos import PhotoFiles
 from strobe.formats.sampled import ImportSampling
 from strobe.store import dataset_folder as folder
 from strobe.store.bring_media import ImportOptions
@@ -41,16 +40,6 @@ def test_shares_of_the_image_are_refused_and_nothing_stays(tmp_path: Path) -> No
     assert not (tmp_path / "dst").exists()
     with pytest.raises(StrobeError, match="fractions of the image"):
         import_dataset("frames", source, tmp_path / "dst", files=files, how=ImportOptions(media="none"))
-
-
-def test_one_video_in_shares_among_others_is_refused(tmp_path: Path) -> None:
-    source, files = frames(tmp_path, [f"a,{index},dog,1,2,30,40" for index in range(6)])
-    for index in range(6):
-        numbered(source / f"b/{index:03d}.png", 50 + index)
-    with (tmp_path / "boxes.csv").open("a") as file:
-        file.writelines(f"b,{index},dog,0.1,0.2,0.6,0.9\n" for index in range(6))
-    with pytest.raises(StrobeError, match=r"b/000.png.* all boxes of its video \(6 in all\)"):
-        import_dataset("frames", source, tmp_path / "dst", files=files)
 
 
 def test_boxes_beyond_the_image_are_cut_and_counted(tmp_path: Path) -> None:
@@ -112,21 +101,3 @@ def test_an_annotation_nobody_can_scale_is_refused(
     with pytest.raises(StrobeError, match=problem):
         import_dataset("coco-vid", source, tmp_path / "dst", options={"images": tmp_path / "b/images"})
     assert not (tmp_path / "dst").exists()
-
-
-def test_photos_are_held_against_their_annotation(tmp_path: Path) -> None:
-    numbered(tmp_path / "photos/0.png", 0)
-    image = {"id": 7, "file_name": "0.png", "width": 640, "height": 480}
-    data = {
-        "images": [image],
-        "categories": [{"id": 3, "name": "cat"}],
-        "annotations": [{"image_id": 7, "category_id": 3, "bbox": [80, 60, 400, 300]}],
-    }
-    (tmp_path / "b.json").write_text(json.dumps(data))
-    done = import_dataset("photos", tmp_path / "photos", tmp_path / "dst", files=PhotoFiles(boxes=tmp_path / "b.json"))
-    assert boxes_of(done.dataset) == [[8, 6, 48, 36]]
-    assert any("and were scaled" in note for note in done.notes)
-    data["annotations"] = [{"image_id": 7, "category_id": 3, "bbox": [0.1, 0.1, 0.5, 0.5]}]
-    (tmp_path / "b.json").write_text(json.dumps(data))
-    with pytest.raises(StrobeError, match=r"b.json: 0.png: the box .* fractions of the image"):
-        import_dataset("photos", tmp_path / "photos", tmp_path / "other", files=PhotoFiles(boxes=tmp_path / "b.json"))

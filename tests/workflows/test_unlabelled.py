@@ -10,7 +10,7 @@ import pytest
 
 import strobe
 from strobe.core.dataset import Dataset
-from strobe.core.errors import InvalidValue, StrobeError
+from strobe.core.errors import StrobeError
 from strobe.core.tables import Labels
 
 Called = Callable[..., str]
@@ -39,18 +39,6 @@ def perfect(dataset: Dataset, wrong: tuple[int, ...] = ()) -> dict[str, str]:
 
 
 @pytest.fixture
-def called(command: Callable[..., tuple[int, str, str]]) -> Called:
-    """Call strobe; what it printed, after its exit code was checked."""
-
-    def call(*words: object, code: int = 0) -> str:
-        ended, out, err = command(*map(str, words))
-        assert ended == code, out + err
-        return out + err
-
-    return call
-
-
-@pytest.fixture
 def run(six: Dataset, tmp_path: Path, called: Called) -> Path:
     """A run of two models on six sets, the last without a label: `good` is right everywhere, `bad` wrong on one."""
     folder = strobe.save_dataset(without_labels(six, [5]), tmp_path / "data")
@@ -76,27 +64,6 @@ def test_they_are_not_wrong(run: Path) -> None:
     assert [line.rsplit(",", 1)[-1] for line in headline] == ["unlabelled_sets", "1", "1"]
 
 
-def test_every_verb_reports_them(run: Path, called: Called) -> None:
-    assert EXCLUDED in called("compare", run)
-    assert EXCLUDED in called("history", run, "-o", run.parent / "history")
-    page = (called("report", run) and run / "report.html").read_text(encoding="utf-8")
-    assert EXCLUDED in page
-    assert "wrong on every" not in page
-    said = called("gate", run, "-m", "bad", "--min", "acc_orig=10")
-    assert EXCLUDED in said
-    assert "5 sets of 5 videos" in said
-    assert EXCLUDED in (run / "gate" / "gate.md").read_text(encoding="utf-8")
-    assert json.loads((run / "gate" / "gate.json").read_text(encoding="utf-8"))["unlabelled_sets"] == 1
-
-
-def test_they_are_no_video_a_gate_needs(run: Path, called: Called) -> None:
-    """Five videos say nothing about others: the sixth, which a paired test needs, has no label."""
-    rule = ("gate", run, "-m", "bad", "--baseline", "good", "--max-loss", "acc_orig=50")
-    said = called(*rule, "--for", "other-videos", code=3)
-    assert "inconclusive, 5 videos cannot give a significant result" in said
-    assert "needs at least 6 videos" in said
-
-
 def test_python_excludes_and_warns(six: Dataset) -> None:
     dataset = without_labels(six, [5])
     with pytest.warns(UserWarning, match=EXCLUDED):
@@ -106,14 +73,6 @@ def test_python_excludes_and_warns(six: Dataset) -> None:
     with pytest.warns(UserWarning, match=EXCLUDED):
         other = strobe.score(dataset, perfect(six, (0,)), name="other")
     assert {one.n_sets for one in strobe.compare(found, other)} == {5}
-
-
-def test_a_member_judged_by_its_own_label_needs_one(six: Dataset) -> None:
-    bare = without_labels(six, [2], anchors=False)
-    with pytest.warns(UserWarning, match=EXCLUDED):
-        assert strobe.score(bare, perfect(six)).acc_pmk.n == 5
-    by_anchor = replace(bare, info=replace(bare.info, label_source="anchor"))
-    assert strobe.score(by_anchor, perfect(six)).acc_pmk.n == 6
 
 
 def test_no_label_at_all_gives_no_accuracy(six: Dataset, tmp_path: Path, called: Called) -> None:
@@ -126,14 +85,6 @@ def test_no_label_at_all_gives_no_accuracy(six: Dataset, tmp_path: Path, called:
     found = json.loads((tmp_path / "run/results.json").read_text(encoding="utf-8"))
     assert (found["models"], found["dataset"]["n_sets"], found["dataset"]["unlabelled_sets"]) == ({}, 6, 6)
     assert strobe.results(bare, {"mine": perfect(six)})["models"] == {}
-
-
-def test_the_scores_themselves_take_labelled_sets_alone(six: Dataset) -> None:
-    from strobe.analyses.classification import Prepared
-    from strobe.analyses.plan import ScoreOptions
-
-    with pytest.raises(InvalidValue, match="a label on every scored set"):
-        Prepared(without_labels(six, [5]), ScoreOptions())
 
 
 def test_training_measures_on_labelled_sets_alone(six: Dataset) -> None:
@@ -158,10 +109,3 @@ def test_an_overview_gives_the_ceiling_of_what_is_scored(six: Dataset) -> None:
     assert (whole["n"], part["n"]) == (6, 5)
     assert part["anchors_out_of_reach"] <= whole["anchors_out_of_reach"]
     assert overview(without_labels(data, list(range(6))))["ceiling"] is None
-
-
-def test_a_leaderboard_counts_them(run: Path, called: Called) -> None:
-    called("export", run, "leaderboard", run.parent / "board")
-    (board,) = json.loads((run.parent / "board" / "leaderboard.json").read_text(encoding="utf-8"))["boards"]
-    assert (board["n_sets"], board["unlabelled_sets"]) == (5, 1)
-    assert [entry["unscored_sets"] for entry in board["entries"]] == [0, 0]

@@ -47,37 +47,10 @@ def test_sets_that_are_their_anchor_alone_are_said(anchors_only):
     assert written["unreviewed_pairs"] == facts.unreviewed_pairs
 
 
-def test_python_says_it_too(anchors_only):
-    _, folder = anchors_only
-    dataset = strobe.load_dataset(folder)
-    answers = strobe.Predictions.from_labels("first", [0] * len(dataset.frames))
-    facts = strobe.results(dataset, [answers])["dataset"]
-    assert facts["unreviewed_sets"] == dataset.n_sets
-    said = f"{facts['unreviewed_pairs']} pairs of the scored sets have no vote yet"
-    with pytest.warns(UserWarning, match=said):
-        notes = strobe.score(dataset, answers).notes
-    assert notes[0].startswith(said)
-    assert notes[0].endswith(
-        f"this leaves only the anchor in {dataset.n_sets} of {dataset.n_sets} sets, which cannot break"
-    )
-    part = dataset.only_videos([str(dataset.videos.name[dataset.video_of_set[0]])])
-    assert strobe.results(part, [answers])["dataset"]["unreviewed_pairs"] < facts["unreviewed_pairs"]
-    candidates = strobe.load_dataset(folder, reviewed=False)
-    assert "unreviewed_pairs" not in strobe.results(candidates, [answers])["dataset"]
-    assert not any("no vote yet" in note for note in strobe.score(candidates, answers).notes or ())
-
-
 def test_a_review_that_saw_no_pair_is_not_compared(anchors_only):
     run, folder = anchors_only
     with pytest.raises(StrobeError, match="no pair has a vote"):
         score_run(run, ScoreRunOptions(compare_review=True), Silent(), dataset_path=folder)
 
 
-def test_nothing_is_said_where_all_was_looked_at():
-    results = json.loads((GOLDEN / "runs" / "votes" / "results.json").read_text(encoding="utf-8"))
-    assert "unreviewed_pairs" not in results["dataset"]
-
-
 # -- sets nobody voted on ------------------------------------------------------------------------------------------
-
-LEFT = "9 sets without any vote are excluded from every figure"

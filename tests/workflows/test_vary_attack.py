@@ -109,10 +109,6 @@ def attacked(place: Path) -> Path:
     return place / "out"
 
 
-def tree(root: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
-
-
 def test_the_folder_says_everything(attacked: Path, place: Path) -> None:
     data, source = folder.read(attacked), folder.read(place / "data")
     assert data.variants is not None
@@ -155,48 +151,6 @@ def test_norm_and_margin_hold_for_the_stored_pixels(attacked: Path) -> None:
         assert one.margin is not None
         assert one.margin >= 0.01
     assert n_found >= 4
-
-
-def test_the_same_command_again_finds_it_there_and_a_new_one_makes_the_same(attacked: Path, place: Path) -> None:
-    before = tree(attacked)
-    again = vary_attack(place / "data", attacked, [model(place)], WANTED, load=CPU)
-    assert again.was_there
-    assert tree(attacked) == before
-    vary_attack(place / "data", place / "twin" / "out", [model(place)], WANTED, load=CPU)
-    assert tree(place / "twin" / "out") == before
-
-
-def test_killed_between_batches_it_ends_in_the_same_folder(
-    attacked: Path, place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    out, many = place / "killed" / "out", 0
-    keep = SearchWork.keep
-
-    def dying(self, *said):
-        nonlocal many
-        many += 1
-        if many == 3:
-            raise KeyboardInterrupt
-        return keep(self, *said)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(SearchWork, "keep", dying)
-        with pytest.raises(KeyboardInterrupt):
-            vary_attack(place / "data", out, [model(place)], WANTED, load=CPU)
-    assert (out / ".attack").is_dir()
-    assert not folder.is_dataset(out)
-    with pytest.raises(StrobeError, match="unfinished attack with other settings"):
-        vary_attack(place / "data", out, [model(place)], replace(WANTED, steps=5), load=CPU)
-    records = sorted(path for path in (out / ".attack").iterdir() if path.name != "settings.json")
-    assert len(records) == 2
-    records[0].write_text('[{"status": "found"}]')  # damaged: searched again
-    searched = []
-    with monkeypatch.context() as patched:
-        patched.setattr(SearchWork, "keep", lambda self, *said: searched.append(said) or keep(self, *said))
-        vary_attack(place / "data", out, [model(place)], WANTED, load=CPU)
-    whole = -(-7 // 3) * 2  # seven images the net gets right, three at a time, two norms
-    assert len(searched) == whole - 1, "the batch that was done and is sound is not searched again"
-    assert tree(out) == tree(attacked)
 
 
 def test_a_finding_that_does_not_survive_being_read_back_is_none(place: Path) -> None:
@@ -269,37 +223,6 @@ def test_apgd_makes_a_folder_of_its_own_and_what_is_printed_is_an_upper_bound(
     words[3] = place / "plain"
     assert strobe(*words) == 0
     assert "(--method apgd) may find more" in capsys.readouterr().out
-    run = [
-        "eval",
-        place / "auto",
-        "-m",
-        model(place),
-        "-o",
-        place / "auto-run",
-        "--device",
-        "cpu",
-        "--bootstrap",
-        "100",
-    ]
-    assert strobe(*run) == 0
-    out = capsys.readouterr().out
-    assert "upper bound on the target's robust accuracy, up to" in out
-    assert "a stronger search can only lower these bounds" in out
-    page = (place / "auto-run/report.html").read_text()
-    assert "Upper bound on robust accuracy" in page
-    assert "Robust accuracy, per cent" not in page
-
-
-def test_minimal_and_several_models_share_a_folder(place: Path) -> None:
-    wanted = VaryAttackOptions(minimal=True, most=(10 / 255,), steps=4, restarts=0)
-    models = [model(place), model(place, "other").replace("net=", "other=")]
-    done = vary_attack(place / "data", place / "both", models, wanted, load=CPU)
-    data = done.dataset
-    assert data.variants is not None
-    assert [len(levels) for levels in data.variants.levels] == [10, 10]
-    assert {one.anchor.size_wh for one in data} == {(12, 12), (8, 8)}
-    groups = set(data.sets.group.tolist())
-    assert len(groups) == data.n_sets / 2
 
 
 @pytest.mark.parametrize(
@@ -378,3 +301,40 @@ def test_the_command_parses_fractions_and_says_what_came(place: Path, capsys: py
         error = capsys.readouterr().err.strip()
         assert "--eps: expected numbers such as 4/255" in error
         assert "\n" not in error
+
+
+def tree(root: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
+
+
+def test_killed_between_batches_it_ends_in_the_same_folder(
+    attacked: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, many = place / "killed" / "out", 0
+    keep = SearchWork.keep
+
+    def dying(self, *said):
+        nonlocal many
+        many += 1
+        if many == 3:
+            raise KeyboardInterrupt
+        return keep(self, *said)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SearchWork, "keep", dying)
+        with pytest.raises(KeyboardInterrupt):
+            vary_attack(place / "data", out, [model(place)], WANTED, load=CPU)
+    assert (out / ".attack").is_dir()
+    assert not folder.is_dataset(out)
+    with pytest.raises(StrobeError, match="unfinished attack with other settings"):
+        vary_attack(place / "data", out, [model(place)], replace(WANTED, steps=5), load=CPU)
+    records = sorted(path for path in (out / ".attack").iterdir() if path.name != "settings.json")
+    assert len(records) == 2
+    records[0].write_text('[{"status": "found"}]')  # damaged: searched again
+    searched = []
+    with monkeypatch.context() as patched:
+        patched.setattr(SearchWork, "keep", lambda self, *said: searched.append(said) or keep(self, *said))
+        vary_attack(place / "data", out, [model(place)], WANTED, load=CPU)
+    whole = -(-7 // 3) * 2  # seven images the net gets right, three at a time, two norms
+    assert len(searched) == whole - 1, "the batch that was done and is sound is not searched again"
+    assert tree(out) == tree(attacked)

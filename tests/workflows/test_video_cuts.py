@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from strobe.store import dataset_folder as folder
 
@@ -67,19 +66,6 @@ def test_a_cut_between_two_sets_ends_the_timeline(evaluated: Callable[..., tuple
     assert one["videos"][0]["flips"] == 0
 
 
-def test_a_change_between_two_sets_of_one_scene_is_a_flip(evaluated: Callable[..., tuple[str, dict[str, Any]]]) -> None:
-    scenes = SCENES.copy()
-    try:
-        SCENES[:] = [scenes[0]] * 4  # only the colour changes
-        film(Path("a.mkv"), [(0, 5), (1, 10), (0, 5)])
-    finally:
-        SCENES[:] = scenes
-    _, found = evaluated("a.mkv", "--k", 2)
-    assert "cuts_between_sets" not in folder.read(Path("run/dataset")).info.provenance
-    assert found["models"]["m"]["alternations"][0]["flips"] == 2
-    assert found["models"]["m"]["spells"]["n"] == 1
-
-
 def test_a_cut_inside_a_set_excludes_it_and_ends_the_timeline(
     evaluated: Callable[..., tuple[str, dict[str, Any]]],
 ) -> None:
@@ -109,15 +95,3 @@ def test_a_repaired_video_joins_its_run(evaluated: Callable[..., tuple[str, dict
     said, found = evaluated("a.mkv", "b.mkv", "--k", 2)
     assert "skipped" not in said
     assert (found["n_videos"], found["n_sets"]) == (2, 4)
-
-
-def test_a_still_and_a_single_frame_are_named_and_counted(
-    evaluated: Callable[..., tuple[str, dict[str, Any]]],
-) -> None:
-    film(Path("a.mkv"), [(0, 10)])
-    film(Path("one.mkv"), [(0, 1)])
-    Image.fromarray(SCENES[0]).save("still.png")
-    said, found = evaluated("a.mkv", "one.mkv", "still.png", "--k", 2, code=1)
-    assert "one.mkv" in said
-    assert "still.png" in said
-    assert found["n_videos"] == 1

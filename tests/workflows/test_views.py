@@ -2,7 +2,6 @@
 
 import json
 import pickle
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,6 @@ import pytest
 from strobe.core.answers import Answers, BoxAnswers, ClassAnswers, State
 from strobe.core.crops import cut_of, fitted
 from strobe.core.dataset import Dataset
-from strobe.core.errors import StrobeError
 from strobe.core.ports import Classifier, SendableSource, Silent
 from strobe.engine.decode_pool import DecodePool
 from strobe.engine.engine import PredictOutcome
@@ -26,7 +24,6 @@ from strobe.engine.worker_specs import SpecWorker, worker_spec
 from strobe.models.detectors.tiny import GraphDetector
 from strobe.models.options import LoadOptions
 from strobe.models.registry import load_model
-from strobe.store import dataset_folder as folder
 from strobe.store.opening import frame_source
 from strobe.store.run_folder import Run
 from strobe.synthetic.sets import SyntheticOptions
@@ -118,30 +115,6 @@ def test_a_detector_run_for_a_view_alone_is_no_model_of_the_results(world: Datas
     ran(world, ["boxes-sum:strobe-tiny"], tmp_path / "run")
     names = [one.name for one in Run(tmp_path / "run").models(world)]
     assert names == ["boxes-sum:strobe-tiny", "mine", "strobe-tiny"], "asked for itself, it stays one"
-
-
-def test_a_detector_beside_its_view_needs_no_boxes_to_be_held_against(world: Dataset, tmp_path: Path) -> None:
-    assert world.root is not None
-    bare = replace(folder.read(world.root), boxes=None)
-    shutil.copytree(world.root, tmp_path / "bare")
-    folder.write(bare, tmp_path / "bare", overwrite=True)
-    models, run = ["strobe-tiny", "boxes:strobe-tiny"], tmp_path / "run"
-    done = evaluate(
-        tmp_path / "bare",
-        models,
-        run,
-        prediction=OPTIONS,
-        request=ScoreRunOptions(),
-        progress=Silent(),
-        with_report=False,
-    )
-    again = score_run(run, ScoreRunOptions(), Silent())
-    for one in (done, again):
-        assert list(one.results.models) == ["boxes:strobe-tiny"]
-        (line,) = one.left_out
-        assert line.startswith("strobe-tiny: detection cannot be scored: ")
-    with pytest.raises(StrobeError, match="detection cannot be scored: the dataset has no boxes"):
-        score_run(run, ScoreRunOptions(models=("strobe-tiny",)), Silent())
 
 
 @pytest.mark.parametrize(("context", "fit"), [(1.0, "squash"), (1.5, "pad")])

@@ -135,12 +135,6 @@ def test_alone_and_in_a_batch_are_the_same(detector, images):
             assert a.label.tolist() == b.label.tolist()
 
 
-def test_twice_is_the_same(detector, images):
-    for a, b in zip(run(detector, images[:1]), run(detector, images[:1]), strict=True):
-        np.testing.assert_array_equal(a.xyxy, b.xyxy)
-        np.testing.assert_array_equal(a.score, b.score)
-
-
 def test_a_blank_image_is_no_error(detector):
     found = run(detector, [np.zeros((40, 40, 3), dtype=np.uint8)])
     assert len(found) == 1

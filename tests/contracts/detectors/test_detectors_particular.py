@@ -1,15 +1,12 @@
 """What is particular to one kind of detector."""
 
-import json
 import threading
 import time
-import warnings
 from concurrent.futures import ThreadPoolExecutor
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from made_detectors import THREE, hf_folder, py_detector, run, torchvision_weights
+from made_detectors import THREE, run, torchvision_weights
 
 from strobe.core.errors import ModelFailed, StrobeError
 from strobe.core.labels import LabelSpace, space
@@ -51,12 +48,6 @@ def test_the_first_forward_runs_alone():
     assert made.lanes == 1  # on a CPU
 
 
-def test_known_boxes_of_the_plugin(tmp_path, real):
-    found = run(py_detector(tmp_path, real), [real.scene(90, 60, (20, 10, 70, 50))])[0]
-    assert found.xyxy.tolist() == [[0, 0, 1, 1], [20, 10, 70, 50]]
-    assert found.score.tolist() == [0.9, 0.7]
-
-
 def test_a_plugin_that_answers_wrongly_is_named(images):
     from strobe.models.detectors.py import detector as wrap
 
@@ -68,20 +59,6 @@ def test_a_plugin_that_answers_wrongly_is_named(images):
     ):
         with pytest.raises(ModelFailed, match=message):
             run(wrap(lambda _, answer=answer: answer, ["a", "b"], name="m"), images[:1])
-
-
-def test_a_plugin_s_names_are_coco_s_whatever_they_are_called():
-    """Darknet's list, in its order or another: every class is reached."""
-    from strobe.core.projections import projection_between
-    from strobe.models.detectors.py import detector as wrap
-
-    words = {"motorcycle": "motorbike", "airplane": "aeroplane", "couch": "sofa", "tv": "tvmonitor"}
-    names = [words.get(name, name) for name in space("coco-80").names]
-    found = wrap(lambda images: [([], [], []) for _ in images], names, name="m").spec.label_space
-    assert found is space("coco-80")
-    turned = wrap(lambda images: [([], [], []) for _ in images], names[::-1], name="m").spec.label_space
-    assert projection_between(turned, space("coco-80")).childless == ()
-    assert len(projection_between(turned, space("imagenet-vid")).childless) == 14
 
 
 def test_torchvision_classes_come_from_the_weights(tmp_path):
@@ -143,52 +120,3 @@ def test_ultralytics_pickles_need_trust(tmp_path):
         load(ModelName("ultralytics", str(file)), LoadOptions(device="cpu"))
     with pytest.raises(StrobeError, match="--offline forbids"):
         load(ModelName("ultralytics", "yolo11n.pt"), LoadOptions(device="cpu", offline=True))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("kind", "size"), [("detr", (64, 96)), ("rtdetr", (64, 64))])
-def test_a_real_detr_and_its_onnx_export_agree(tmp_path, kind, size):
-    """The same weights through transformers and through torch's export and our decoder give the same boxes."""
-    import torch
-
-    from strobe.models.registry import load_model
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        real = load_model(f"hf:{hf_folder(tmp_path, kind)}", LoadOptions(device="cpu", offline=True))
-
-        class Outputs(torch.nn.Module):
-            def __init__(self):
-                super().__init__()
-                self.inner = real._module
-
-            def forward(self, pixel_values):
-                found = self.inner(pixel_values=pixel_values)
-                return found.logits, found.pred_boxes
-
-        path = tmp_path / f"{kind}.onnx"
-        torch.onnx.export(
-            Outputs().eval(), (torch.zeros(1, 3, *size),), str(path), input_names=["pixel_values"],
-            output_names=["logits", "pred_boxes"], dynamo=False, opset_version=17,
-        )  # fmt: skip
-    path.with_suffix(".json").write_text(
-        json.dumps({"task": "detection", "layout": kind, "labels": list(THREE.names), "score_threshold": 0})
-    )
-    exported = load_model(f"onnx:{path}", LoadOptions())
-    image = np.random.default_rng(5).integers(0, 256, (*size, 3), dtype=np.uint8)
-    ours = run(exported, [image])[0]
-    # transformers' own reading of the exported file's outputs: the reference for our decoder.
-    pixels = exported.pixels_of([exported.prepare(image)[0]])
-    logits, boxes = (torch.from_numpy(one) for one in exported._session.run(None, {"pixel_values": pixels}))
-    outputs = SimpleNamespace(logits=logits, pred_boxes=boxes)
-    theirs = real._processor.post_process_object_detection(outputs, threshold=0.0, target_sizes=[size])[0]
-    n = len(theirs["scores"])
-    assert n >= 9
-    order = np.argsort(-theirs["scores"].numpy(), kind="stable")
-    np.testing.assert_allclose(ours.score[:n], theirs["scores"].numpy()[order], atol=1e-6)
-    for place in order[:6]:
-        box = theirs["boxes"][place].numpy().clip(0, [size[1], size[0]] * 2)
-        off = np.abs(ours.xyxy - box).max(axis=1) + (ours.label != int(theirs["labels"][place])) * 1e6
-        assert off.min() < 1e-3
-    if kind == "detr":  # torch's exporter changes RT-DETR's own arithmetic a little; DETR agrees all the way
-        np.testing.assert_allclose(run(real, [image])[0].score, ours.score[:n], atol=1e-5)

@@ -165,12 +165,6 @@ def test_a_detector_of_no_known_layout_is_asked_for_its_layout(real, tmp_path):
     assert "mean" not in str(error.value)
 
 
-def test_a_detector_through_the_registry(models):
-    from strobe.models.registry import load_model
-
-    assert load_model(f"onnx:{models['detr']}", LoadOptions()).spec.preprocessing["layout"] == "detr"
-
-
 def test_boxes_that_all_lie_in_the_corner_are_refused_with_the_likely_cause(models, real, tmp_path):
     """A TensorFlow export of YOLOv5 says 0–1: taken for pixels, its mAP was 0.0 and nothing was said."""
     import shutil

@@ -69,12 +69,6 @@ def test_a_tensor_that_timm_leaves_out_is_noticed(tmp_path: Path, monkeypatch: p
         _start("test_resnet", tmp_path / "mine.pth", head="retinanet")
 
 
-def test_timm_prints_nothing_about_the_last_layers(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    _classifier("mobilenetv3_small_050", tmp_path / "mine.pth")
-    _start("mobilenetv3_small_050", tmp_path / "mine.pth", head="retinanet")
-    assert caplog.text == ""
-
-
 @pytest.mark.parametrize("name", ["test_resnet", "test_convnext"])
 def test_the_last_feature_map_is_the_classifiers(name: str, tmp_path: Path) -> None:
     classifier = _classifier(name, tmp_path / "mine.pth")
