@@ -31,6 +31,7 @@ from strobe.engine.forward import Runner
 from strobe.engine.views import Crops
 from strobe.engine.worker import DecodeOptions
 from strobe.models.cores import device_kind, quick_source
+from strobe.models.crops import CropsClassifier
 from strobe.models.forms import form_facts
 from strobe.models.options import DECODERS, LoadOptions
 from strobe.models.registry import load_model
@@ -64,7 +65,8 @@ def store_of(
     if not model.helper:
         _check_classes(dataset, runner)
     label_space = dataset.info.label_space
-    model_type, standard = tags_of(model.spec)
+    seen = runner.model.seen if isinstance(runner.model, CropsClassifier) else None
+    model_type, standard = tags_of(model.spec) if seen is None else (None, False)
     facts: dict[str, Any] = {
         "weights": spec.weights,
         "preprocessing": dict(spec.preprocessing),
@@ -96,7 +98,7 @@ def store_of(
             **({"readings": json.dumps(spec.readings)} if spec.readings else {}),
             "childless": [label_space.ids[place] for place in runner.projection.childless],
             **({"helper": True} if model.helper and not _was_asked(run, runner.name) else {}),
-            **({"view": "crop"} if model.view is not None else {}),
+            **({"view": "crop"} if model.view is not None else {} if seen is None else {"view": "remedy", **seen}),
             **({"stopped_early": True} if stop_early else {}),
             **({"remote": True} if isinstance(runner.model, RemoteModel) else {}),
             "batch_size": spec.batch_size,
