@@ -175,12 +175,13 @@ def smoothed(plan: Plan, answers: ClassAnswers, unsmoothed: dict[str, Estimate])
     for sets, rows in plan.blocks(max(1, _ROWS // strips.frame.shape[1])):
         frame = strips.frame[sets]
         present = (frame >= 0) & answers.scored[frame]
-        line = Stretches(frame[present], *np.nonzero(present), np.full(np.count_nonzero(present), np.nan))
+        (line_of, place), untimed = np.nonzero(present), np.full(np.count_nonzero(present), np.nan)
+        line = Stretches(frame[present], line_of, place, untimed)
         label, owner = line.labels(answers), plan.set_row[rows] - sets.start
         own = (np.cumsum(present) - 1).reshape(present.shape)[owner, strips.place[rows]]
         changes = np.unique(line.timeline[line.pairs][label[line.pairs] != label[line.pairs + 1]])
         some = np.isin(line.timeline, changes)  # an average of equal answers changes nothing
-        part = Stretches(*(column[some] for column in (line.frames, line.timeline, line.place, line.seconds)))
+        part = Stretches(line.frames[some], line.timeline[some], line.place[some], line.seconds[some])
         for number, (_, _, _, remedy) in enumerate(ways):
             label[some] = part.labels_with(answers, remedy)
             before, after = remedy.window

@@ -178,8 +178,9 @@ def _commit(
         if "frames_per_second" in still.get(name, {}):  # if nothing was predicted now, the speed is that of before
             facts.setdefault("frames_per_second", still[name]["frames_per_second"])
     changes: dict[str, Any] = {"models": still | now}
-    if kept_remedies := {name: of for name, of in before.get("remedies", {}).items() if name not in now} | remedies:
-        changes["remedies"] = kept_remedies
+    of_before = {name: of for name, of in before.get("remedies", {}).items() if name not in now}
+    if of_before or remedies:
+        changes["remedies"] = {**of_before, **remedies}
     run.record(dataset, path=dataset.root or Path(), changes=changes, asked=asked)
 
 

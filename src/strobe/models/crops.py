@@ -59,7 +59,7 @@ class CropsClassifier:
         """Return the mean probabilities (N, C), with a forward pass of the classifier for each crop."""
         spec, parts = self._model.spec, zip(*prepared, strict=True)
         scores = [np.asarray(self._model.forward(part), dtype=np.float64) * spec.scale for part in parts]
-        return np.mean([confidence_of(part, kind=spec.kind) for part in scores], axis=0, dtype=np.float32)
+        return np.asarray(np.mean([confidence_of(part, kind=spec.kind) for part in scores], axis=0), dtype=np.float32)
 
 
 def shifted(size_wh: Sequence[int] | NDArray[np.int64], number: int, many: int) -> Floats:

@@ -220,8 +220,16 @@ class RemediedModel(StoredModel):
         kept = {fact: source.facts[fact] for fact in _OF_SOURCE if fact in source.facts}
         own = {"view": "remedy", "remedy": remedy.text, "of": source.name, "model_type": None, "standard": False}
         facts = {**kept, **own, **({} if place is None else {"place": place})}
-        run, task = {"run": source.run, "frames": source.frames}, source.task
-        return cls(name=name, task=task, facts=facts, dataset=source.dataset, source=source, remedy=remedy, **run)
+        return cls(
+            name=name,
+            task=source.task,
+            facts=facts,
+            run=source.run,
+            dataset=source.dataset,
+            frames=source.frames,
+            source=source,
+            remedy=remedy,
+        )
 
     def load(self, *, every_box: bool = False) -> Answers:
         """Return the answers of the source with the remedy, along every stretch of consecutive answered frames."""

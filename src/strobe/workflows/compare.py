@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 from strobe.analyses.answer_patterns import answer_lines, with_twins
 from strobe.analyses.ceilings import Ceilings
@@ -14,7 +13,7 @@ from strobe.analyses.clips import ClipComparison, Scope
 from strobe.analyses.comparison import Comparison, compare
 from strobe.analyses.detection import has_boxes
 from strobe.analyses.detection import score as score_boxes
-from strobe.analyses.forms import differences, form_families
+from strobe.analyses.forms import form_families
 from strobe.analyses.label_sample import is_planned
 from strobe.analyses.model_results import ClassificationScore, DetectionScore
 from strobe.analyses.plan import Plan, ScoreOptions
@@ -28,7 +27,6 @@ from strobe.core.names import short_names
 from strobe.core.ports import Progress
 from strobe.core.readings import reading_lines
 from strobe.core.tasks import Task
-from strobe.metrics.columns import estimate
 from strobe.models.requested import requested_models
 from strobe.report.headline import out_of_reach
 from strobe.report.view import Subject, kinds_of
@@ -36,8 +34,8 @@ from strobe.report.wording import counted
 from strobe.store.opening import Opened
 from strobe.store.run_folder import Run, StoredModel, Subset
 from strobe.studies.detection.records import DetectionOptions
-from strobe.studies.forms.measures import FormPair
-from strobe.studies.forms.records import Forms, FormScore
+from strobe.studies.forms.records import FormScore
+from strobe.studies.forms.score import compared
 from strobe.workflows.clips import clips_of, compare_on_clips
 
 
@@ -50,7 +48,7 @@ class Compared:
 
     comparisons: tuple[Comparison, ...]
     clips: tuple[ClipComparison, ...] = ()
-    forms: tuple[Forms, ...] = ()
+    forms: tuple[FormScore, ...] = ()
 
 
 def compare_runs(
@@ -123,23 +121,15 @@ def compare_runs(
         if family.reference in (old[0], new[0]) and {old[0], new[0]} <= {*family.names}
     ]
     return Compared(
-        forms=tuple(_changed(dataset, options, *pair) for pair in pairs),
+        forms=tuple(
+            compared(Plan(dataset, options), old, (facts[old], one.load()), new, (facts[new], other.load()))
+            for (old, one), (new, other) in pairs
+        ),
         comparisons=tuple(replace(one, cautions=read(one.a, one.b, cautions=one.cautions)) for one in said),
         clips=tuple(
             replace(on_clip, cautions=read(on_clip.old, on_clip.new, cautions=on_clip.cautions)) for on_clip in on_clips
         ),
     )
-
-
-def _changed(
-    dataset: Dataset, options: ScoreOptions, old: tuple[str, StoredModel], new: tuple[str, StoredModel]
-) -> Forms:
-    """Return what changes from one form of a model to another, with a figure for each measure that the pair has."""
-    how: dict[str, Any] = {"replicates": options.draws, "seed": options.seed, "interval": options.interval}
-    changes = FormPair(Plan(dataset, options), old[1].load(), new[1].load())
-    pair = {name: estimate(column, **how) for name, column in changes.columns.items()}
-    score = FormScore(model=new[0], differs=differences(old[1].facts, new[1].facts), pair=pair)
-    return Forms(reference=old[0], forms=(FormScore(model=old[0]), score))
 
 
 def flicker_plan(dataset: Dataset, options: ScoreOptions) -> tuple[Plan | None, int]:

@@ -8,17 +8,15 @@ from strobe.report.drawing import Answer, FigureContent, question
 from strobe.report.style import GREY, RIGHT, WRONG
 from strobe.report.view import View
 from strobe.report.wording import extreme
-from strobe.studies.forms.records import Forms, FormScore
+from strobe.studies.forms.records import FormScore
 from strobe.studies.forms.words import found, sentence
 
 MOST_FORMS = 24
 
-_CLASSES = (
+_MARKS = (
     ("negative_flips", "right → wrong (negative flips)", WRONG, "D"),
     ("positive_flips", "wrong → right", RIGHT, "o"),
     ("changed", "changed", GREY, "s"),
-)
-_OBJECTS = (
     ("objects_lost", "lost", WRONG, "D"),
     ("objects_found", "found", RIGHT, "o"),
     ("objects_relabelled", "relabelled", GREY, "s"),
@@ -32,35 +30,35 @@ def forms_figure(view: View) -> Answer:
     every = found(view)
     if not every:
         return Missing("no model has several forms in this run.")
-    return [_figure(forms, index if len(every) > 1 else None) for index, forms in enumerate(every, start=1)]
+    numbers = range(1, len(every) + 1) if len(every) > 1 else [None]
+    return [_figure(first, others, number) for number, (first, *others) in zip(numbers, every, strict=True)]
 
 
-def _figure(forms: Forms, number: int | None) -> FigureContent:
-    others = forms.forms[1:]
-    shown, is_boxes = others[:MOST_FORMS], not any(one.agreement for one in others)
-    marks = [mark for mark in (_OBJECTS if is_boxes else _CLASSES) if any(mark[0] in one.pair for one in shown)]
-    worst, *_ = extreme(others, lambda one: _worst(one, [mark[0] for mark in marks]), lambda one: one.model)
+def _figure(first: FormScore, others: Sequence[FormScore], number: int | None) -> FigureContent:
+    shown, rest = others[:MOST_FORMS], len(others) - MOST_FORMS
+    names = {name for form in shown for name in form.pair}
+    marks = [mark for mark in _MARKS if mark[0] in names]
+    worst, *_ = extreme(others, lambda form: _value(form, marks[0][0]) if marks else 0.0, lambda form: form.model)
     height = 1.3 + 0.5 * len(shown)
-    rest = len(others) - len(shown)
+    what = f"share of frames, against {first.model}" if "changed" in names else "share of objects"
     return FigureContent(
-        sentence=sentence(forms, worst),
+        sentence=sentence(worst),
         how="Answers of both forms to the same frames, with 95 % intervals over videos. Two forms with the same "
-        "accuracy can still disagree on many frames." + (f" {rest} more forms: tables/forms.csv." if rest else ""),
+        "accuracy can still disagree on many frames." + (f" {rest} more forms: tables/forms.csv." if rest > 0 else ""),
         paint=row_chart(
-            [_row(one, marks) for one in shown],
-            Scale(label="share of objects" if is_boxes else f"share of frames, against {forms.reference}", low=0),
+            [ChartRow(label=form.model, marks=side_by_side(_marks(form, marks))) for form in shown],
+            Scale(label=what, low=0),
             keys=[LegendKey(name=name, colour=colour, marker=marker) for _, name, colour, marker in marks],
         ),
         inches=(height, height + 0.4),
-        choice=forms.reference if number is not None else "",
+        choice="" if number is None else first.model,
         number=number,
     )
 
 
-def _worst(one: FormScore, names: Sequence[str]) -> float:
-    return max((one.pair[name].value or 0.0 for name in names[:1] if name in one.pair), default=-1.0)
+def _value(form: FormScore, name: str) -> float:
+    return value if name in form.pair and (value := form.pair[name].value) is not None else -1.0
 
 
-def _row(one: FormScore, marks: Sequence[tuple[str, str, str, str]]) -> ChartRow:
-    points = [Mark(value=one.pair.get(name), colour=colour, marker=marker) for name, _, colour, marker in marks]
-    return ChartRow(label=one.model, marks=side_by_side(points))
+def _marks(form: FormScore, marks: Sequence[tuple[str, str, str, str]]) -> list[Mark]:
+    return [Mark(value=form.pair.get(name), colour=colour, marker=marker) for name, _, colour, marker in marks]

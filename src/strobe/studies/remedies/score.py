@@ -118,12 +118,12 @@ class Truth:
         place, boxes = np.full(own.n_frames, -1), self.dataset.boxes
         place[line.frames] = np.arange(len(line.frames))
         parts: list[tuple[Ints, Floats, bool]] = []
-        known = [] if boxes is None else np.flatnonzero((boxes.track >= 0) & ~boxes.crowd & (place[boxes.frame] >= 0))
-        if boxes is not None and len(known):
+        if boxes is not None and len(boxes.frame):
+            known = np.flatnonzero((boxes.track >= 0) & ~boxes.crowd & (place[boxes.frame] >= 0))
             known = known[np.lexsort((place[boxes.frame[known]], boxes.track[known]))]
             step, track = place[boxes.frame[known]], boxes.track[known]
             edges = np.flatnonzero(np.diff(track) | np.diff(line.timeline[step])) + 1
-            for rows in np.split(np.arange(len(known)), edges):
+            for rows in np.split(np.arange(len(known)), edges) if len(known) else ():
                 at, corners = step[rows], boxes.xyxy[known[rows]].astype(np.float64)
                 own_line = np.flatnonzero(line.timeline == line.timeline[at[0]])
                 if at[0] > own_line[0]:
