@@ -32,7 +32,6 @@ from strobe.engine.views import Crops
 from strobe.engine.worker import DecodeOptions
 from strobe.models.cores import device_kind, quick_source
 from strobe.models.crops import CropsClassifier
-from strobe.models.forms import form_facts
 from strobe.models.options import DECODERS, LoadOptions
 from strobe.models.registry import load_model
 from strobe.models.requested import RequestedModel
@@ -104,7 +103,7 @@ def store_of(
             "batch_size": spec.batch_size,
             **({"runtime": runtime} if (runtime := getattr(runner.model, "runtime", "")) else {}),
             **({"size": spec.size} if spec.size is not None else {}),
-            **form_facts(model.form_of or spec.form_of, {**spec.form, **model.form}),
+            **{**spec.form, **model.form},
             "spec": {
                 "name": spec.name,
                 "provider": spec.provider,

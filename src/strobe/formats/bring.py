@@ -13,7 +13,6 @@ from strobe.core.ports import Progress
 from strobe.core.readings import folded, read_as
 from strobe.core.tasks import Task
 from strobe.formats.prediction_files import BoxFormat, BoxUnits, Kind
-from strobe.models.forms import form_facts
 from strobe.models.requested import RequestedModel
 from strobe.store.brought import Absent, keep_brought
 from strobe.store.frame_names import FrameNames
@@ -70,8 +69,7 @@ def bring(
         if file.answers is not None:
             task = next(task for task, record in ANSWERS.items() if isinstance(file.answers, record))
             facts = {"kind": file.answers.kind} if isinstance(file.answers, ClassAnswers) else {}
-            facts |= form_facts(file.form_of, file.form)
-            keep_brought(stage, file.answers, task=task, frames=frames, source=None, facts=facts)
+            keep_brought(stage, file.answers, task=task, frames=frames, source=None, facts={**facts, **file.form})
             continue
         from strobe.formats.read_detections import task_of_file
 
@@ -85,7 +83,7 @@ def bring(
             task=task,
             frames=frames,
             source=path,
-            facts={**found.facts, **form_facts(file.form_of, file.form)},
+            facts={**found.facts, **file.form},
         )
     for line in folded(notes):
         progress.note(line)

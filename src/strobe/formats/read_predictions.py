@@ -31,7 +31,6 @@ from strobe.core.readings import read_as
 from strobe.core.score_kinds import kind_of_scores
 from strobe.formats.frame_matching import match_frames
 from strobe.formats.prediction_files import Kind, RawPredictions, read_raw
-from strobe.models.forms import form_facts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +86,7 @@ def read_predictions(
         allow_missing=allow_missing,
         ignore_extra=ignore_extra,
     )
-    return replace(found, form=form_facts(raw.form_of, raw.form))
+    return replace(found, form=raw.form)
 
 
 def match_predictions(

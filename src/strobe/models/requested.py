@@ -33,7 +33,7 @@ class RequestedModel:
     """A requested model: its name in the run, its source, and its own settings.
 
     A Python program may pass a live model (`live` loads it with the load options) or its `answers` directly. A `helper`
-    runs only because another model needs it. `form_of` and `form` are what a row of a list declares (`models.forms`).
+    runs only because another model needs it. `form` is what a row of a list declares (`models.forms`).
     """
 
     name: str
@@ -42,7 +42,6 @@ class RequestedModel:
     live: Callable[[LoadOptions], Classifier | Detector] | None = field(default=None, compare=False)
     answers: Answers | None = field(default=None, compare=False)
     helper: bool = field(default=False, compare=False)
-    form_of: str = ""
     form: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -199,7 +198,7 @@ def _of_row(row: Entry, where: str) -> list[RequestedModel]:
             f"{printable(row.name)}"
         )
     found = _named(row.name or given, spec, row.settings, row.model)
-    found = [replace(one, form_of=row.form_of, form=row.form) for one in found]
+    found = [replace(one, form=row.form) for one in found]
     for one in found:
         _check_settings(one, where)
     return found

@@ -118,7 +118,7 @@ def compare_runs(
         (old, new)
         for old, new in combinations(entries, 2)
         for family in families
-        if family.reference in (old[0], new[0]) and {old[0], new[0]} <= {*family.names}
+        if family[0] in (old[0], new[0]) and {old[0], new[0]} <= {*family}
     ]
     return Compared(
         forms=tuple(

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.analyses.forms import declared
 from strobe.core.dataset import Dataset
 from strobe.core.errors import ModelFailed, UnknownName, expect, printable
 from strobe.core.files import replacing, write_json
@@ -64,8 +65,8 @@ def quantise(
         "layout": made.layout,
         "labels": labels.name if is_shipped(labels) else list(labels.ids),
         "kind": made.spec.kind,
-        "form_of": made.spec.form_of or made.spec.name,
-        "form": {**made.spec.form, "precision": "int8", "calibration": calibration},
+        "form_of": made.spec.form.get("form_of", made.spec.name),
+        "form": {**declared(made.spec.form), "precision": "int8", "calibration": calibration},
     }
     write_json(out.with_suffix(".json"), settings)
     return out

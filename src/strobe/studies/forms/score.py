@@ -1,12 +1,12 @@
 """What changes between the reference and every other form of a model. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 
-from strobe.analyses.forms import FormFamily, differences
+from strobe.analyses.forms import differences
 from strobe.analyses.measures import measures_of
 from strobe.analyses.plan import Plan
 from strobe.core.answers import Answers, ClassAnswers
@@ -23,15 +23,15 @@ ModelForm = tuple[Mapping[str, Any], Answers]
 """The facts of a form, and its answers without scores."""
 
 
-def forms_of(plan: Plan, family: FormFamily, models: Mapping[str, ModelForm]) -> list[FormScore]:
+def forms_of(plan: Plan, family: Sequence[str], models: Mapping[str, ModelForm]) -> list[FormScore]:
     """Return the forms of one family that answer the same kind of question; none if there is only one."""
-    if family.reference not in models:
+    reference, *names = family
+    if reference not in models:
         return []
-    facts, answers = models[family.reference]
-    others = [name for name in family.names[1:] if name in models and isinstance(models[name][1], type(answers))]
-    first = FormScore(reference=family.reference, model=family.reference, **_costs(facts))
-    scores = [compared(plan, family.reference, (facts, answers), name, models[name]) for name in others]
-    return [first, *scores] if others else []
+    first = models[reference]
+    others = [name for name in names if name in models and isinstance(models[name][1], type(first[1]))]
+    scores = [compared(plan, reference, first, name, models[name]) for name in others]
+    return [FormScore(reference=reference, model=reference, **_costs(first[0])), *scores] if others else []
 
 
 def _costs(facts: Mapping[str, Any]) -> dict[str, Any]:

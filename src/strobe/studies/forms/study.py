@@ -92,7 +92,7 @@ class FormScores(Collector):
         if isinstance(answers, ClassAnswers):
             label = np.asarray(narrow(answer_labels(answers)))
             answers = ClassAnswers(model=answers.model, kind="labels", label=label, state=answers.state)
-        if any(model.name in family.names for family in self._scoring.families):
+        if any(model.name in family for family in self._scoring.families):
             self._models[model.name] = (model.facts, answers)
         return result
 
