@@ -271,39 +271,23 @@ def _best(values: Floats | Ints) -> Ints:
 # -- what a remedy costs -------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Followed:
-    """The real changes (C,) that a model follows, those that a remedy swallows, and the delay of each in seconds.
-
-    The delay is how much later than the model the remedy follows; it is NaN where one of the two never does.
-    """
-
-    counts: Bools
-    swallowed: Bools
-    delay_s: Floats
-
-
-def follow(change: Ints, seconds: Floats, own: Bools, remedied: Bools, *, n: int) -> Followed:
-    """Return how a remedy follows `n` real changes.
+def follow(change: Ints, seconds: Floats, own: Bools, remedied: Bools, *, n: int) -> Floats:
+    """Return, for each of `n` real changes that the model follows, how many seconds later the remedy does, or inf.
 
     The columns (M,) are the frames from each change up to the next one, in order of time: the change, the time, and
-    whether the answer of the model, and the remedied answer, fit what is then true. A change counts if the model
-    follows it on some frame.
+    whether the answer of the model, and the remedied answer, fit what is then true. A model follows a change if its
+    answer fits on some frame.
 
     >>> change, seconds = np.array([0, 0, 0, 1, 1]), np.arange(5) / 10
     >>> own, remedied = np.array([1, 1, 1, 0, 1], dtype=bool), np.array([0, 0, 1, 0, 0], dtype=bool)
-    >>> found = follow(change, seconds, own, remedied, n=2)
-    >>> found.counts.tolist(), found.swallowed.tolist(), found.delay_s.round(3).tolist()
-    ([True, True], [False, True], [0.2, nan])
+    >>> follow(change, seconds, own, remedied, n=2).round(3).tolist()
+    [0.2, inf]
     """
     first = np.full((2, n), np.inf)
     for out, fits in zip(first, (own, remedied), strict=True):
         np.minimum.at(out, change[fits], seconds[fits])
-    counts = np.isfinite(first[0])
-    both = counts & np.isfinite(first[1])
-    delay = np.full(n, np.nan)
-    delay[both] = np.maximum(first[1, both] - first[0, both], 0.0)
-    return Followed(counts, counts & ~both, delay)
+    model, remedy = first[:, np.isfinite(first[0])]
+    return np.maximum(remedy - model, 0.0)
 
 
 def on_front(costs: Sequence[Sequence[float | None]]) -> list[bool]:

@@ -166,16 +166,18 @@ class StoredModel:
 
         Frames that were not asked again have no answer.
         """
-        if self.file is None and self.facts["label_space"] == self.dataset.info.label_space.digest:
-            for store in self._further_stores():
+        for store in self._further_stores():
+            if self.facts["label_space"] == self.dataset.info.label_space.digest:
                 yield store.read(kind=str(self.facts["kind"]))
 
     @property
     def is_repeated(self) -> bool:
         """Whether strobe asked the model several times."""
-        return self.file is None and any(True for _ in self._further_stores())
+        return any(True for _ in self._further_stores())
 
     def _further_stores(self) -> Iterator[ModelShards]:
+        if self.file is not None:
+            return
         first = self._store()
         for number in count(2):
             if (store := first.again(number)).is_empty:
@@ -237,18 +239,8 @@ class RemediedModel(StoredModel):
         found = Stretches.of(self.dataset, answers.scored).with_remedy(answers, self.remedy)
         return replace(found, model=self.name)
 
-    def repeats(self) -> Iterator[Answers]:
-        """Yield nothing: a remedy is for the first answers."""
+    def _further_stores(self) -> Iterator[ModelShards]:
         return iter(())
-
-    @property
-    def is_repeated(self) -> bool:
-        """Whether strobe asked the model several times; the source, not the remedy, says so."""
-        return False
-
-    def spent(self) -> Usage:
-        """Return nothing: the source has spent it."""
-        return Usage()
 
 
 class Run:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from strobe.analyses.model_results import ModelResult
 from strobe.analyses.plan import Plan
@@ -90,7 +91,7 @@ class FormScores(Collector):
     def add(self, result: ModelResult | None, model: ScorableModel, answers: Answers) -> ModelResult | None:
         """Keep the answers of a form, without scores."""
         if isinstance(answers, ClassAnswers):
-            label = np.asarray(narrow(answer_labels(answers)))
+            label: NDArray[Any] = narrow(answer_labels(answers))
             answers = ClassAnswers(model=answers.model, kind="labels", label=label, state=answers.state)
         if any(model.name in family for family in self._scoring.families):
             self._models[model.name] = (model.facts, answers)

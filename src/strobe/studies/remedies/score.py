@@ -22,7 +22,7 @@ from strobe.core.estimate import Estimate, Missing
 from strobe.metrics.columns import Column
 from strobe.metrics.links import LinkRules
 from strobe.metrics.pmk import first_wrong
-from strobe.metrics.remedies import Followed, Remedy, follow, on_front, stretches
+from strobe.metrics.remedies import Remedy, follow, on_front, stretches
 from strobe.metrics.remedies_boxes import in_place
 from strobe.studies.detection.records import DetectionOptions
 from strobe.studies.remedies.records import NONE, RemedyScore
@@ -81,7 +81,7 @@ class Truth:
                 out[row] = out.get(row, frozenset()) | {label}
         return out
 
-    def of_classes(self, line: Stretches, own: Ints, remedied: Ints) -> Followed:
+    def of_classes(self, line: Stretches, own: Ints, remedied: Ints) -> Floats:
         """Return how remedied answers (N,) follow the real changes, compared with the model's own answers.
 
         At a cut between frames without labels, the right answer of a scene is the model's most frequent one; such a cut
@@ -110,7 +110,7 @@ class Truth:
             return not set(before) & set(after)
         return bool(self.cuts[row])
 
-    def of_objects(self, line: Stretches, own: BoxAnswers, remedied: BoxAnswers) -> Followed:
+    def of_objects(self, line: Stretches, own: BoxAnswers, remedied: BoxAnswers) -> Floats:
         """Return how remedied boxes follow true objects with a track that appear or leave within a video.
 
         After an object appears, a sure box in its place is right; after it left, no sure box in its last place is.
@@ -131,10 +131,8 @@ class Truth:
                 later = own_line[own_line > at[-1]]
                 later = later[line.clock[later] - line.clock[at[-1]] <= LONGEST_S]
                 parts.append((later, np.repeat(corners[-1:], len(later), axis=0), False))
-        change, wants = (
-            np.repeat(column, [len(at) for at, *_ in parts])
-            for column in (range(len(parts)), [one for *_, one in parts])
-        )
+        sizes = np.array([len(at) for at, *_ in parts], dtype=np.int64)
+        change, wants = np.repeat(np.arange(len(parts)), sizes), np.repeat([appears for *_, appears in parts], sizes)
         steps = np.concatenate([place[:0], *(at for at, *_ in parts)])
         corners = np.concatenate([np.zeros((0, 4)), *(box for _, box, _ in parts)])
         sure = LinkRules().confidence
@@ -165,14 +163,15 @@ class Measured:
         seconds = float((line.seconds[line.pairs + 1] - line.seconds[line.pairs]).sum())
         left = self.before if answers is own else changes(truth.dataset, answers)
         if isinstance(answers, BoxAnswers) and isinstance(own, BoxAnswers):
-            followed = truth.of_objects(line, own, answers)
+            late = truth.of_objects(line, own, answers)
             altered = np.mean([_shown(own, row) != _shown(answers, row) for row in line.frames.tolist()])
             accuracy = _map(truth.dataset, answers, self.model)
         else:
             labels, given = line.labels(own.as_classes()), line.labels(answers.as_classes())
-            followed, altered = truth.of_classes(line, labels, given), (labels != given).mean()
+            late, altered = truth.of_classes(line, labels, given), (labels != given).mean()
             accuracy = _accuracy(truth.plan, answers.as_classes())
-        late, is_timed = followed.delay_s[followed.delay_s > 0], bool(np.isfinite(line.seconds).all())
+        real, swallowed, is_timed = len(late), int(np.isinf(late).sum()), bool(np.isfinite(line.seconds).all())
+        late = late[(late > 0) & np.isfinite(late)]
         parts = [] if remedy == NONE else remedy.split(" + ")
         delay = 1000 * sum(Remedy.of(part).delay(line.step_s) for part in parts)
         return RemedyScore(
@@ -187,10 +186,10 @@ class Measured:
             acc_pmk=accuracy[1],
             delay_ms=round(delay, 3) if is_timed else None,
             forwards=forwards,
-            real_changes=int(followed.counts.sum()),
+            real_changes=real,
             delayed=len(late),
-            swallowed=int(followed.swallowed.sum()),
-            late_ms=_mean_ms(late) if is_timed else None,
+            swallowed=swallowed,
+            late_ms=round(1000 * float(late.mean()), 3) if is_timed and late.size else None,
         )
 
 
@@ -206,12 +205,6 @@ def _shown(found: BoxAnswers, row: int) -> list[tuple[float, ...]]:
     first, end = np.searchsorted(found.frame, [row, row + 1])
     sure = np.arange(first, end)[found.score[first:end] >= LinkRules().confidence]
     return sorted((*found.xyxy[at].tolist(), float(found.label[at])) for at in sure)
-
-
-def _mean_ms(seconds: Floats) -> float | None:
-    """Return the mean of the known times, in milliseconds."""
-    known = seconds[np.isfinite(seconds)]
-    return round(1000 * float(known.mean()), 3) if known.size else None
 
 
 def _accuracy(plan: Plan | None, answers: ClassAnswers) -> tuple[Estimate | None, Estimate | None]:
