@@ -161,7 +161,7 @@ def checked_spec(model: RequestedModel, spec: ModelSpec, crops: Crops | None) ->
         raise ModelFailed(
             f"{printable(model.name)}: crop: only works with classifiers, and {printable(spec.name)} is a detector"
         )
-    if model.helper and crops is None and Task(spec.task) is not Task.DETECTION:
+    if model.helper and Task(spec.task) is not Task.DETECTION:
         raise ModelFailed(f"{printable(model.name)}: it is not a detector, so it has no boxes to use")
     return spec if crops is None else replace(spec, preprocessing={**spec.preprocessing, **crops.said})
 
