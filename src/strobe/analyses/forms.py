@@ -82,33 +82,25 @@ def form_of_facts(facts: Facts) -> dict[str, str]:
     >>> form_of_facts({"preprocessing": {"precision": "bfloat16", "size_hw": [64, 64]}, "batch_size": 4})
     {'precision': 'bfloat16', 'compiled': 'no', 'image size': '64×64', 'batch size': '4'}
     """
-    out: dict[str, str] = {}
-    settings = facts.get("preprocessing")
-    if settings is None:
-        out["answers"] = "from a file"
-        settings = {}
-    options = settings.get("options")
+    settings, options = facts.get("preprocessing") or {}, (facts.get("preprocessing") or {}).get("options")
     precision = settings.get("precision") or (options.get("precision") if isinstance(options, Mapping) else None)
-    if precision:
-        out["precision"] = str(precision)
+    runtime = facts.get("runtime")
     if "backend" in settings:
         name = str(settings["backend"])
-        out["runtime"] = " ".join([_RUNTIMES.get(name, name), str(settings.get("runtime", ""))]).strip()
-    elif facts.get("runtime"):
-        out["runtime"] = str(facts["runtime"])
-    if settings:
-        out["compiled"] = "yes" if settings.get("compiled") else "no"
-    if facts.get("decode"):
-        out["decoder"] = str(facts["decode"])
-    if isinstance(size := settings.get("size_hw"), Sequence) and len(size) == 2:
-        out["image size"] = f"{size[0]}×{size[1]}"
-    if facts.get("batch_size"):
-        out["batch size"] = str(facts["batch_size"])
-    out |= {
-        key: json.dumps(value, sort_keys=True)
-        for key, value in settings.items()
-        if key not in _OWN_KEYS and value is not None
+        runtime = f"{_RUNTIMES.get(name, name)} {settings.get('runtime', '')}".strip()
+    size = settings.get("size_hw")
+    named = {
+        "answers": None if "preprocessing" in facts else "from a file",
+        "precision": precision,
+        "runtime": runtime,
+        "compiled": ("yes" if settings.get("compiled") else "no") if settings else None,
+        "decoder": facts.get("decode"),
+        "image size": f"{size[0]}×{size[1]}" if isinstance(size, Sequence) and len(size) == 2 else None,
+        "batch size": facts.get("batch_size"),
     }
+    out = {name: str(value) for name, value in named.items() if value}
+    rest = {name: value for name, value in settings.items() if name not in _OWN_KEYS and value is not None}
+    out |= {name: json.dumps(value, sort_keys=True) for name, value in rest.items()}
     out |= declared(facts)
     if facts.get("weights") and not (facts.get("spec", {}).get("provider") == "bundled" and "@" not in _text(facts)):
         out["weights"] = str(facts["weights"])[:12]

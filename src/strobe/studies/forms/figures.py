@@ -26,39 +26,34 @@ _MARKS = (
 
 @question("forms", "What does each form change?")
 def forms_figure(view: View) -> Answer:
-    """Return the flips of every form against its reference, one figure for each model with several forms."""
-    every = found(view)
-    if not every:
+    """Return the flips of every form against its reference."""
+    forms = [form for _, *others in found(view) for form in others]
+    if not forms:
         return Missing("no model has several forms in this run.")
-    numbers = range(1, len(every) + 1) if len(every) > 1 else [None]
-    return [_figure(first, others, number) for number, (first, *others) in zip(numbers, every, strict=True)]
-
-
-def _figure(first: FormScore, others: Sequence[FormScore], number: int | None) -> FigureContent:
-    shown, rest = others[:MOST_FORMS], len(others) - MOST_FORMS
-    names = {name for form in shown for name in form.pair}
-    marks = [mark for mark in _MARKS if mark[0] in names]
-    worst, *_ = extreme(others, lambda form: _value(form, marks[0][0]) if marks else 0.0, lambda form: form.model)
+    shown, rest = forms[:MOST_FORMS], len(forms) - MOST_FORMS
+    marks = [mark for mark in _MARKS if any(mark[0] in form.pair for form in shown)]
+    worst, *_ = extreme(forms, lambda form: _value(form, marks), lambda form: form.model)
     height = 1.3 + 0.5 * len(shown)
-    what = f"share of frames, against {first.model}" if "changed" in names else "share of objects"
     return FigureContent(
         sentence=sentence(worst),
         how="Answers of both forms to the same frames, with 95 % intervals over videos. Two forms with the same "
         "accuracy can still disagree on many frames." + (f" {rest} more forms: tables/forms.csv." if rest > 0 else ""),
         paint=row_chart(
             [ChartRow(label=form.model, marks=side_by_side(_marks(form, marks))) for form in shown],
-            Scale(label=what, low=0),
+            Scale(label="share of frames or objects, against the reference", low=0),
             keys=[LegendKey(name=name, colour=colour, marker=marker) for _, name, colour, marker in marks],
         ),
         inches=(height, height + 0.4),
-        choice="" if number is None else first.model,
-        number=number,
     )
 
 
-def _value(form: FormScore, name: str) -> float:
-    return value if name in form.pair and (value := form.pair[name].value) is not None else -1.0
+Shape = tuple[str, str, str, str]
 
 
-def _marks(form: FormScore, marks: Sequence[tuple[str, str, str, str]]) -> list[Mark]:
+def _value(form: FormScore, marks: Sequence[Shape]) -> float:
+    """Return the first figure of a form, or −1."""
+    return next((form.pair[name].value or 0.0 for name, *_ in marks if name in form.pair), -1.0)
+
+
+def _marks(form: FormScore, marks: Sequence[Shape]) -> list[Mark]:
     return [Mark(value=form.pair.get(name), colour=colour, marker=marker) for name, _, colour, marker in marks]

@@ -7,7 +7,6 @@ from typing import Any, Literal
 import numpy as np
 
 from strobe.analyses.forms import differences
-from strobe.analyses.measures import measures_of
 from strobe.analyses.plan import Plan
 from strobe.core.answers import Answers, ClassAnswers
 from strobe.core.arrays import Ints
@@ -42,12 +41,11 @@ def compared(plan: Plan, reference: str, old: ModelForm, name: str, new: ModelFo
     """Return what changes from the reference to another form."""
     pair, options = FormPair(plan, old[1], new[1]), plan.options
     how: dict[str, Any] = {"replicates": options.draws, "seed": options.seed, "interval": options.interval}
-    figures = {measure: estimate(column, **how) for measure, column in pair.columns.items()}
     score = FormScore(
         reference=reference,
         model=name,
         differs=differences(old[0], new[0]),
-        pair={measure: figures[measure] for measure in _names() if measure in figures},
+        pair={measure: estimate(column, **how) for measure, column in pair.columns.items()},
         **_costs(new[0]),
     )
     if not isinstance(new[1], ClassAnswers):
@@ -63,10 +61,6 @@ def compared(plan: Plan, reference: str, old: ModelForm, name: str, new: ModelFo
         *_counted(pair, "set", all_rows, plan.set_row[all_rows], sets),
     ]
     return replace(score, flips=tuple(flips), frames=_examples(pair, names, sets))
-
-
-def _names() -> list[str]:
-    return [measure.name for measure in measures_of("forms")]
 
 
 def _counted(

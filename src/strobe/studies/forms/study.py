@@ -22,7 +22,7 @@ from strobe.report.view import Lines, Table, View
 from strobe.studies.forms import figures
 from strobe.studies.forms.records import FormScore
 from strobe.studies.forms.score import ModelForm, forms_of
-from strobe.studies.forms.words import NAME, TERMS, TITLE, differs_text, form_lines, found
+from strobe.studies.forms.words import NAME, TERMS, TITLE, form_lines, found
 
 FIGURES = (figures.forms_figure,)
 TABLES: Mapping[str, Callable[[View], Table]] = {
@@ -71,12 +71,8 @@ class FormsStudy(Study):
     def chapter(self, page: PageInput) -> Chapter:
         """Return the chapter with the table, the figure, the classes and sets, and pictures of changed frames."""
         others = [form for _, *others in found(page.view) for form in others]
-        intro = [
-            f"{printable(form.model)} differs from {printable(form.reference)} in: {differs_text(form)}."
-            for form in others
-        ]
         pictures = [_pictures(page, form) for form in others if form.frames and page.source is not None]
-        content = {"intro": intro, "tables": form_lines(page.view, on_page=True), "cases": pictures}
+        content = {"tables": form_lines(page.view, on_page=True), "cases": pictures}
         return Chapter(name=NAME, title=TITLE, nav="Forms", template="forms.html.j2", content=content, terms=TERMS)
 
 

@@ -10,7 +10,7 @@ from strobe.core.estimate import Estimate
 from strobe.metrics.object_changes import MOVED
 from strobe.report.view import Lines, View
 from strobe.report.wording import NONE, join, measured, percent, plain_number, with_interval
-from strobe.studies.forms.records import FlipCounts, FormScore
+from strobe.studies.forms.records import FormScore
 
 NAME = "forms"
 TITLE = "What changes when it ships"
@@ -62,15 +62,12 @@ def form_lines(view: View, *, on_page: bool = False) -> list[Lines]:
     """Return, for each model, the table of its forms, and on the page the classes and sets with most flips."""
     out: list[Lines] = []
     for first, *others in found(view):
-        out.append(_table(view, first, others, on_page=on_page))
-        for form in others if on_page else ():
-            for by, question in (("class", "Which classes?"), ("set", "Which sets?")):
-                if rows := [counts for counts in form.flips if counts.by == by]:
-                    out.append(_counts(f"{question} {printable(form.model, limit=60)}", rows, form))
+        out.append(_table(view, first, others))
+        out += [_counts(form) for form in others if on_page and form.flips]
     return out
 
 
-def _table(view: View, first: FormScore, others: Sequence[FormScore], *, on_page: bool) -> Lines:
+def _table(view: View, first: FormScore, others: Sequence[FormScore]) -> Lines:
     every = [first, *others]
     names = [measure.name for measure in measures_of("forms") if measure.headline]
     pairs = [name for name in names if any(name in form.pair for form in others)]
@@ -88,9 +85,7 @@ def _table(view: View, first: FormScore, others: Sequence[FormScore], *, on_page
     ]
     columns = ["form", *pairs, *map(view.words.metric, own), "frames/s", "MB"]
     reference = printable(first.model, limit=60)
-    notes = [  # the page has what differs above the table
-        sentence(form) if on_page else f"{printable(form.model, limit=60)}: {differs_text(form)}" for form in others
-    ]
+    notes = [f"{sentence(form)} It differs in: {differs_text(form)}." for form in others]
     notes.append(
         f"% [95 % interval], paired with {reference} by frame; frames/s: forward passes alone; models of one command "
         "share the machine"
@@ -111,16 +106,17 @@ def _cell(value: Estimate | None) -> str:
     return NONE if value is None else with_interval(value)
 
 
-def _counts(title: str, rows: Sequence[FlipCounts], form: FormScore) -> Lines:
+def _counts(form: FormScore) -> Lines:
     kinds = [kind for kind in ("negative", "positive") if f"{kind}_flips" in form.pair]
-    shown = ("frames", *kinds, "changed")
+    rows = [counts for by in ("class", "set") for counts in [one for one in form.flips if one.by == by][:_SHOWN]]
     cells = [
-        [printable(row.name, limit=60), *(plain_number(getattr(row, kind)) for kind in shown)] for row in rows[:_SHOWN]
+        [
+            f"{row.by} {printable(row.name, limit=60)}",
+            *(plain_number(getattr(row, kind)) for kind in ("frames", *kinds, "changed")),
+        ]
+        for row in rows
     ]
-    rest = len(rows) - _SHOWN
-    return (
-        title,
-        ["", "frames", *(f"{kind} flips" for kind in kinds), "changed"],
-        cells,
-        [f"{rest} more: tables/form_flips.csv"] if rest > 0 else [],
-    )
+    columns = ["", "frames", *(f"{kind} flips" for kind in kinds), "changed"]
+    rest = len(form.flips) - len(rows)
+    notes = [f"{rest} more: tables/form_flips.csv"] if rest > 0 else []
+    return f"Which classes and sets? {printable(form.model, limit=60)}", columns, cells, notes
