@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from strobe.analyses.classification import score
+from strobe.analyses.clips import ModelColumns
 from strobe.analyses.comparison import Comparison, change, columns_of, compare, named, names_each
-from strobe.analyses.gate import opponent
+from strobe.analyses.gate import losses_of
 from strobe.analyses.model_results import CLASSIFICATION, ClassificationScore
 from strobe.analyses.plan import ScoreOptions
 from strobe.core.answers import ClassAnswers
@@ -251,8 +252,8 @@ def test_a_change_lists_the_sets_of_both_models_and_exists_for_whole_sets_alone(
 
 
 def spreads(new: ClassificationScore, old: ClassificationScore) -> dict[str, PairSpread]:
-    columns = columns_of(new), columns_of(old)
-    return dict(opponent("old", CLASSIFICATION, *columns, n_missing=0, scope="these-clips").spreads)
+    columns = (ModelColumns(name=s.model, columns=columns_of(s), scored=s.scored) for s in (new, old))
+    return {name: one.spread for name, one in losses_of(CLASSIFICATION, *columns).items() if one.spread is not None}
 
 
 def test_the_spread_of_a_loss_is_that_of_the_pairs_of_sets() -> None:

@@ -9,6 +9,7 @@ from scipy import stats
 from strobe.analyses.comparison import change, compare
 from strobe.analyses.detection import has_boxes, score
 from strobe.analyses.detection_parts import Curves, class_figures, map_figures
+from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.scoring import box_sets, set_facts
 from strobe.core.answers import BoxAnswers
 from strobe.core.dataset import Dataset
@@ -16,8 +17,8 @@ from strobe.metrics.detection.jackknife import NO_SPREAD, ap_of_class, drop_betw
 from strobe.metrics.intervals import nothing
 from strobe.studies.detection.records import DetectionOptions
 
-OPTIONS = DetectionOptions(bootstrap=False)
-AREAS = DetectionOptions(bootstrap=False, interpolation="voc-all-points")
+HOW = ScoreOptions(bootstrap=False)
+AREAS = DetectionOptions(interpolation="voc-all-points")
 """As the jackknife measures spread: COCO's 101 recalls jump in steps."""
 
 
@@ -32,7 +33,7 @@ def detector(dataset: Dataset, zoo, *, misses: float, seed: int) -> BoxAnswers:
 def pair(zoo):
     dataset = zoo.dataset(n_videos=24, k=2)
     made = [detector(dataset, zoo, misses=share, seed=seed) for seed, share in enumerate((0.3, 0.02))]
-    return dataset, made, [score(dataset, one, model=name, options=OPTIONS)
+    return dataset, made, [score(dataset, one, model=name, how=HOW)
                            for one, name in zip(made, ("start", "trained"), strict=True)]  # fmt: skip
 
 
@@ -48,7 +49,7 @@ def test_the_difference_has_the_interval_of_values_without_each_video(pair) -> N
         for gone in names:
             # The chosen frame of a set does not hang on other videos, so leaving one out is scoring the rest.
             rest = dataset.only_videos([name for name in names if name != gone])
-            kept = [score(rest, answers, model="m", options=AREAS).headline[place].value for answers in made]
+            kept = [score(rest, answers, model="m", options=AREAS, how=HOW).headline[place].value for answers in made]
             gaps.append(kept[0] - kept[1])
         spread = np.sqrt((len(gaps) - 1) / len(gaps) * ((np.array(gaps) - np.mean(gaps)) ** 2).sum())
         reach = stats.t.ppf(0.975, len(gaps) - 1) * spread
@@ -91,7 +92,7 @@ def test_a_row_of_a_detector_says_where_it_first_fails_and_what_it_said(zoo) -> 
     answers[7] = [(2, answers[7][0][1], 0.4)]  # the anchor of the second
     answers[13] = [(0, answers[13][0][1], 0.8)]
     made = zoo.table(dataset, answers)
-    found = box_sets(dataset, set_facts(dataset), made, score(dataset, made, model="m", options=OPTIONS))
+    found = box_sets(dataset, set_facts(dataset), made, score(dataset, made, model="m", how=HOW))
     columns = found.columns
     assert columns["anchor_right"].tolist() == [True, False, True, True]
     assert columns["holds"].tolist() == [False, False, False, True]
@@ -108,7 +109,7 @@ def test_a_row_of_a_detector_says_where_it_first_fails_and_what_it_said(zoo) -> 
 def test_few_videos_have_no_interval_and_missing_answers_no_comparison(zoo) -> None:
     dataset = zoo.dataset(n_videos=4, k=2)
     made = [detector(dataset, zoo, misses=0.3, seed=seed) for seed in range(2)]
-    few = compare(dataset, [score(dataset, one, model=f"m{i}", options=OPTIONS)
+    few = compare(dataset, [score(dataset, one, model=f"m{i}", how=HOW)
                                       for i, one in enumerate(made)])  # fmt: skip
     assert few[0].difference.low is None
     assert few[0].p is None
@@ -130,14 +131,14 @@ def test_detectors_scored_on_other_sets_are_not_compared_and_the_missing_are_cou
 
 
 def test_settings_say_how_many_draws_there_were() -> None:
-    assert DetectionOptions(replicates=70).settings(2).replicates == 70
-    assert OPTIONS.settings(2).replicates == 0
+    assert AREAS.settings(ScoreOptions(replicates=70), 2).replicates == 70
+    assert AREAS.settings(HOW, 2).replicates == 0
 
 
 def test_with_several_pairs_each_interval_has_the_level_that_holm_leaves_it(zoo) -> None:
     dataset = zoo.dataset(n_videos=24, k=2)
     scores = [
-        score(dataset, detector(dataset, zoo, misses=misses, seed=seed), model=f"m{seed}", options=AREAS)
+        score(dataset, detector(dataset, zoo, misses=misses, seed=seed), model=f"m{seed}", options=AREAS, how=HOW)
         for seed, misses in enumerate((0.02, 0.1, 0.4))
     ]
     found = [one for one in compare(dataset, scores) if one.metric == "map_orig"]
@@ -193,7 +194,7 @@ def test_map_at_k_is_the_last_point_of_the_curve() -> None:
 def test_no_more_than_twenty_sets_are_listed_for_either_detector(zoo) -> None:
     dataset = zoo.dataset(n_videos=24, k=1)
     good, bad = (
-        score(dataset, detector(dataset, zoo, misses=misses, seed=0), model=f"{misses:g}", options=OPTIONS)
+        score(dataset, detector(dataset, zoo, misses=misses, seed=0), model=f"{misses:g}", how=HOW)
         for misses in (0.0, 0.9)
     )
     for pair in ((good, bad), (bad, good)):
@@ -205,7 +206,7 @@ def test_no_more_than_twenty_sets_are_listed_for_either_detector(zoo) -> None:
 
 def test_a_p_value_too_small_for_a_number_has_the_interval_of_all_pairs(zoo) -> None:
     dataset = zoo.dataset(n_videos=60, k=1)
-    one = score(dataset, zoo.table(dataset, zoo.perfect(dataset)), model="one", options=OPTIONS)
+    one = score(dataset, zoo.table(dataset, zoo.perfect(dataset)), model="one", how=HOW)
     spread = 1e-8 * np.tile([1.0, -1.0], 30)
     poor = replace(one, model="poor", map_orig=replace(one.map_orig, value=0.0), without=np.stack([spread, spread]))
     good = replace(one, without=np.ones((2, 60)))

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from strobe.analyses.detection import score
+from strobe.analyses.plan import ScoreOptions
 from strobe.core.answers import State
 from strobe.core.codec import encode
 from strobe.core.errors import StrobeError
@@ -150,7 +151,7 @@ def test_missing_frames_are_unscored_and_never_wrong(zoo):
     assert found.map_pmk.value == 1.0
     assert found.map_pmk.n == 3
     assert [row.set for row in found.chosen_frames] == ["s1", "s2", "s3"]
-    near = score(dataset, zoo.table(dataset, answers), model="m", options=DetectionOptions(k=1))
+    near = score(dataset, zoo.table(dataset, answers), model="m", how=ScoreOptions(k=1))
     assert near.unscored.sets == 0  # the missing frame is beyond k = 1
     with pytest.raises(StrobeError, match="none of the 4 sets"):
         score(dataset, zoo.table(dataset, {0: []}), model="m")
@@ -198,8 +199,8 @@ def test_intervals_of_map_need_no_draws_and_hold_their_value(zoo):
             answers[5 * video + frame] = [] if video % 4 == 0 else [(1, answers[5 * video + frame][0][1], 0.95)]
     detections = zoo.table(dataset, answers)
     first, other = (
-        score(dataset, detections, model="m", options=options)
-        for options in (DetectionOptions(seed=1), DetectionOptions(seed=2, bootstrap=False))
+        score(dataset, detections, model="m", how=how)
+        for how in (ScoreOptions(seed=1), ScoreOptions(seed=2, bootstrap=False))
     )
     assert (first.map_orig, first.map_pmk, first.drop, first.curve) == (
         other.map_orig, other.map_pmk, other.drop, other.curve,
@@ -257,8 +258,8 @@ def test_labels_of_sets_matter_to_the_detector_as_a_classifier_alone(zoo):
 
 
 def test_settings_record_every_option():
-    options = DetectionOptions(frame_ap="mean", max_dets=7, confidence=0.3, seed=5, bootstrap=False)
-    found = options.settings(k=2)
+    options = DetectionOptions(frame_ap="mean", max_dets=7, confidence=0.3)
+    found = options.settings(ScoreOptions(seed=5, bootstrap=False), k=2)
     assert (found.frame_ap, found.max_dets, found.confidence, found.seed, found.replicates) == ("mean", 7, 0.3, 5, 0)
 
 
@@ -345,7 +346,7 @@ def test_only_detectors_with_boxes_have_a_digest(zoo):
 
 
 def test_settings_record_the_interval():
-    assert DetectionOptions(interval="clopper-pearson").settings(k=2).interval == "clopper-pearson"
+    assert DetectionOptions().settings(ScoreOptions(interval="clopper-pearson"), k=2).interval == "clopper-pearson"
 
 
 def test_localization_chooses_worst_frames_by_the_given_interpolation(zoo):

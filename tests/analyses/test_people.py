@@ -16,7 +16,6 @@ from strobe.analyses.naming import NamingTable
 from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.preserved import preserved_sets
 from strobe.analyses.results import Results, dataset_facts
-from strobe.core.answers import ClassAnswers
 from strobe.core.builder import DatasetBuilder
 from strobe.core.codec import decode, encode
 from strobe.core.dataset import Dataset, DatasetInfo
@@ -26,7 +25,7 @@ from strobe.core.people import NameAnswer
 from strobe.core.variants import Target, Variant
 from strobe.store.bring_media import ImportOptions
 from strobe.studies.people.records import PeopleResults
-from strobe.studies.people.score import BesidePeople, people_results
+from strobe.studies.people.score import people_results
 from strobe.workflows.import_dataset import import_dataset
 
 EDGE = Path(__file__).parents[3] / "shared" / "reference" / "human-edge"
@@ -76,13 +75,9 @@ def found_set(names: list[NameAnswer]) -> Dataset:
 
 
 def results(dataset: Dataset, options: ScoreOptions = QUICK, **models: list[int]) -> PeopleResults:
-    beside = BesidePeople(dataset, options)
-    for name, labels in models.items():
-        label = np.array(labels)
-        beside.add(name, ClassAnswers.from_labels(name, np.maximum(label, -1), scored=label > -2))
-    found = beside.into(Results(dataset=dataset_facts(dataset), models={})).people
-    assert found is not None
-    return found
+    naming = NamingTable.of(dataset)
+    judged = {name: naming.judge(np.maximum(labels, -1), np.array(labels) > -2) for name, labels in models.items()}
+    return people_results(naming, judged, options)
 
 
 def test_a_small_case_by_hand():
@@ -172,9 +167,7 @@ def test_a_class_nobody_knows_is_refused():
 
 def test_nobody_was_asked():
     dataset = photos([[0]], [])
-    plain = Results(dataset=dataset_facts(dataset), models={})
-    assert BesidePeople(dataset, QUICK).into(plain) == plain
-    assert "people" not in encode(plain)
+    assert "people" not in encode(Results(dataset=dataset_facts(dataset), models={}))
 
 
 # -- is it still what it was? --------------------------------------------------------------------------------------
@@ -209,7 +202,7 @@ def test_label_preservation_by_hand():
 
 def test_the_mask_of_preserved_sets():
     dataset = found_set(SEEN)
-    found = preserved_sets(dataset)
+    found = preserved_sets(NamingTable.of(dataset))
     by_name = {
         name: ("kept" if kept else "lost") if asked else "not asked"
         for name, asked, kept in zip(dataset.sets.set_id, found.asked, found.kept, strict=True)
@@ -225,7 +218,7 @@ def test_the_mask_of_preserved_sets():
 def test_controls_shown_to_see_who_looks_preserve_nothing():
     names = [answer("ann", "0:1", "cat", shown="control"), answer("bo", "0:1", "cat", shown="practice")]
     names += [answer("ann", "0:0", "cat")]
-    assert not preserved_sets(found_set(names)).asked.any()
+    assert not preserved_sets(NamingTable.of(found_set(names))).asked.any()
     assert results(found_set(names)).preservation == ()
 
 

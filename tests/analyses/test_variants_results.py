@@ -22,7 +22,6 @@ from strobe.core.derivation import reviewed
 from strobe.core.errors import InvalidValue
 from strobe.core.records import Verdict
 from strobe.core.tables import texts
-from strobe.studies.detection.records import DetectionOptions
 from strobe.studies.variants.score import VariantPlan
 
 
@@ -160,7 +159,7 @@ def test_detectors_are_scored_on_the_same_whole(combine: str) -> None:
         box.frame[~lost], box.label[~lost], box.xyxy[~lost], np.ones((~lost).sum()), n_frames=len(data.frames),
         n_classes=3,
     )  # fmt: skip
-    found = score_boxes(overall(data), table, model="d", options=DetectionOptions(bootstrap=False))
+    found = score_boxes(overall(data), table, model="d", how=ScoreOptions(bootstrap=False))
     assert found.map_orig.value == 1
     assert found.map_pmk.value == (0 if combine == "worst" else 1)
     assert len(found.curve) == (4 if combine == "worst" else 1)

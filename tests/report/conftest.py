@@ -20,7 +20,6 @@ from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.labels import LabelSpace
 from strobe.core.records import Detections
 from strobe.core.tables import Boxes, Frames, Labels, Sets, Videos, texts
-from strobe.studies.detection.records import DetectionOptions
 from strobe.studies.temporal.score_trend import fit
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -183,8 +182,8 @@ def make_detections(dataset: Dataset, *, seed: int = 7) -> dict[str, BoxAnswers]
 
 def score_detectors(dataset: Dataset, detections: dict[str, BoxAnswers]) -> Results:
     """results.json of these detectors, by the project's own score."""
-    options = DetectionOptions(replicates=100)
-    models = {name: detection_score(dataset, found, model=name, options=options) for name, found in detections.items()}
+    how = ScoreOptions(replicates=100)
+    models = {name: detection_score(dataset, found, model=name, how=how) for name, found in detections.items()}
     return Results(dataset=dataset_facts(dataset), models=models)
 
 

@@ -9,6 +9,7 @@ import made_people as people
 import made_studies as made
 import pytest
 
+from strobe.analyses.naming import NamingTable
 from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.results import Results, dataset_facts
 from strobe.core.dataset import Dataset
@@ -25,7 +26,7 @@ from strobe.store import dataset_folder as folder
 from strobe.studies.people import figures as figures_people
 from strobe.studies.people import words as story_people
 from strobe.studies.people.records import PeopleResults
-from strobe.studies.people.score import BesidePeople
+from strobe.studies.people.score import people_results
 from strobe.workflows.report import report_run
 from strobe.workflows.score import ScoreRunOptions, score_dataset, score_run
 
@@ -42,7 +43,8 @@ def alone() -> tuple[Dataset, Results]:
     """Photos that people named, and no model."""
     dataset = people.named(made.photos(30))
     bare = Results(dataset=dataset_facts(dataset), models={})
-    return dataset, BesidePeople(dataset, ScoreOptions(replicates=200)).into(bare)
+    people_alone = people_results(NamingTable.of(dataset), {}, ScoreOptions(replicates=200))
+    return dataset, replace(bare, people=people_alone)
 
 
 def said(found: Results) -> PeopleResults:
@@ -99,8 +101,12 @@ def test_the_page_of_a_study_has_people_beside_models_and_still_what_it_was(stud
     page = write_report(
         tmp_path, results, dataset, made.answers(dataset), made.StudySource(dataset), options
     ).read_text()
-    for part in ("How people answered", "Do people still see the original class?", "People compared with each model",
-                 "3 models · 4 people"):  # fmt: skip
+    for part in (
+        "How people answered",
+        "Do people still see the original class?",
+        "people ahead",
+        "3 models · 4 people",
+    ):
         assert part in page
     assert page.count('data-picks="people_confusion"') == 1
     assert "controls right" in page
@@ -189,7 +195,6 @@ def test_nothing_is_said_of_people_where_nobody_was_asked():
     dataset = made.photos(12)
     results = made.results(dataset, made.answers(dataset))
     assert results.people is None
-    assert story_people.people_chapter(View(results=results)) is None
     for question in (figures_people.people_accuracy, figures_people.people_preservation, figures_people.people_times):
         assert question.figures(View(results=results))[0].drawing is None
     assert not any("people" in title for title, *_ in headline_lines(results))

@@ -165,21 +165,21 @@ def test_every_variant_and_its_marks_are_named(pages, studies) -> None:
         text = text_of(pages[kind])
         for one in studies[kind][2].variants:
             assert one.variant in text
-    rows = variants_tables.study(View(results=studies["ladder"][2])).rows
-    assert [row.name for row in rows][-2:] == ["zoom", "only-background"]
-    assert rows[-1].marks == ("control",)
-    assert rows[1].marks == ("estimated",)
+    rows = variants_tables.change_lines(View(results=studies["ladder"][2]))[2]
+    assert [row[0].partition(" (")[0] for row in rows][-2:] == ["zoom", "only-background"]
+    assert rows[-1][0].endswith(" (control)")
+    assert rows[1][0].endswith(" (estimated)")
 
 
 def test_the_heat_map_is_the_results(studies) -> None:
     results = studies["corruption"][2]
     ((first, *_),) = variants_tables.heat(View(results=results))
-    model = results.models[first.model]
+    model = results.models[first["model"]]
     assert isinstance(model, ClassificationResult)
-    for (name, control, orig, cells), one in zip(first.rows, model.variants, strict=True):
+    for (name, control, orig, cells), one in zip(first["rows"], model.variants, strict=True):
         assert (name, control, orig) == (one.variant, False, one.acc_orig)
         assert cells == tuple(level.at for level in one.levels)
-    assert first.mean == tuple(one.at for one in model.means)
+    assert first["mean"] == [one.at for one in model.means]
 
 
 def test_figures_of_each_kind_are_drawn(pages) -> None:
@@ -206,7 +206,7 @@ def test_transfer_is_what_fooled_says_and_nothing_else(studies) -> None:
     view = View(results=studies["attack"][2])
     models, rows = variants_tables.fooled(view)
     for row, search in zip(rows, view.results.searches, strict=True):
-        for name, (is_target, found) in zip(models, row.cells, strict=True):
+        for name, (is_target, found) in zip(models, row["cells"], strict=True):
             score = next(one for one in view.classifiers[name].variants if one.variant == search.variant)
             assert is_target == (name == search.target)
             assert found == (score.reproduced if is_target else score.fooled)

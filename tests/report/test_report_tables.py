@@ -3,7 +3,6 @@
 import csv
 import io
 import math
-from typing import ClassVar
 
 import pytest
 from made_results import detected, results_of, scored, share, view_of
@@ -116,12 +115,9 @@ def test_on_a_terminal_the_table_is_drawn(painted):
 
 
 def test_a_plugin_does_not_replace_a_table_of_strobe(monkeypatch):
-    class Mine(Study):
-        name = "temporal"
-        tables: ClassVar = {"headline": lambda view: [{"mine": True}], "mine": lambda view: []}
-
+    mine = Study(name="temporal", tables={"headline": lambda _: [{"mine": True}], "mine": lambda _: []})
     own = studies()
-    monkeypatch.setattr(study_list, "studies", lambda: (*own, Mine()))
+    monkeypatch.setattr(study_list, "studies", lambda: (*own, mine))
     tables.cache_clear()
     try:
         assert tables()["headline"] is own[0].tables["headline"]

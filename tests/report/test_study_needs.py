@@ -8,7 +8,7 @@ import pytest
 import strobe
 from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.results import Results
-from strobe.analyses.scoring import Collector, Scoring
+from strobe.analyses.scoring import Scoring
 from strobe.core.codec import decode
 from strobe.core.errors import StrobeError
 from strobe.core.tasks import Task
@@ -56,34 +56,28 @@ def test_every_needed_attribute_exists(one: Study, scoring: Scoring, view: View)
     frame._has(one, view, (*one.needs_to_show, "results"))
 
 
-class Asked(Study):
-    """Fails if it is asked although what it needs is empty."""
-
-    name = "asked"
-    needs_to_score = ("dataset.variants",)
-    needs_to_show = ("results.people",)
-
-    def applies(self, view: View) -> bool:
-        raise AssertionError(view)
-
-    def collector(self, scoring: Scoring) -> Collector | None:
-        raise AssertionError(scoring)
+def refuse(given: object) -> None:
+    """Fail: a study is asked although what it needs is empty."""
+    raise AssertionError(given)
 
 
-class Misspelled(Study):
-    """Needs an attribute that does not exist."""
-
-    name = "misspelled"
-    needs_to_show = ("results.peple",)
+ASKED = Study(
+    name="asked",
+    needs_to_score=("dataset.variants",),
+    needs_to_show=("results.people",),
+    applies=refuse,  # type: ignore[arg-type]
+    collector=refuse,  # type: ignore[arg-type]
+)
+MISSPELLED = Study(name="misspelled", needs_to_show=("results.peple",))
 
 
 def test_a_study_is_not_asked_without_its_needs(scoring: Scoring, view: View, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frame, "studies", lambda: (Asked(),))
+    monkeypatch.setattr(frame, "studies", lambda: (ASKED,))
     assert scoring_studies(scoring) == []
     assert applying(view) == []
 
 
 def test_a_misspelled_need_is_one_line(view: View, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frame, "studies", lambda: (Misspelled(),))
+    monkeypatch.setattr(frame, "studies", lambda: (MISSPELLED,))
     with pytest.raises(StrobeError, match=r"^study misspelled: it needs an attribute that does not exist; .*peple.*$"):
         applying(view)

@@ -230,8 +230,9 @@ def test_each_line_of_a_history_is_compared_with_itself(runs: Path, tmp_path: Pa
 def one_more(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """One more declaration in `MEASURES`, which nothing else knows."""
 
-    @measure("ends_apart", "Share of sets whose last frame gets another answer than the first.", worse="more", lead=9)
+    @measure(worse="more", lead=9)
     def ends_apart(video: VideoAnswers) -> Column:
+        """Share of sets whose last frame gets another answer than the first."""
         last = np.append(video.plan.start[1:], len(video.plan.frame)) - 1
         differs = video.labels[video.plan.frame[video.plan.start]] != video.labels[video.plan.frame[last]]
         return share(differs, video.plan.cluster, measured=video.scored)

@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 
 import strobe
-from strobe.analyses.gate import Check, Limit, Opponent, check, judge, outcome
+from strobe.analyses.clips import ModelColumns
+from strobe.analyses.gate import Check, Gate, Limit, Quantity, check, judge, outcome
+from strobe.analyses.plan import ScoreOptions
 from strobe.core.answers import ClassAnswers
 from strobe.core.builder import DatasetBuilder
 from strobe.core.codec import decode, encode
@@ -69,9 +71,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_limit_judges_the_figure_or_the_interval(low, value, high, reason, these_clips, other_videos, videos) -> None:
     limit = Limit(kind="max_loss", measure="acc_pmk", value=1.0)
     loss = Estimate(value=value, low=low, high=high, n=50, reason=reason)
-    old = Opponent(name="old", losses={"acc_pmk": loss})
+    old = {"old": {"acc_pmk": Quantity(figure=loss)}}
     for scope, verdict in (("these-clips", these_clips), ("other-videos", other_videos)):
-        (found,), _ = judge([limit], {}, [old], model="new", scope=scope, n_videos=50)
+        (found,) = judge([limit], ModelColumns(name="new"), old, options=ScoreOptions(), scope=scope, n_videos=50)
         assert (found.verdict, found.figure.value) == (verdict, value)
         assert found.passed is {"pass": True, "inconclusive": None}.get(verdict, False)
     assert found.videos == videos
@@ -177,8 +179,6 @@ def test_what_is_written(runs: Path, command: Any, tmp_path: Path) -> None:
         "loss of acc_pmk at most 1 point", "flip_rate at most 90 %",
     ]  # fmt: skip
     assert next(suite.iter("failure")).get("type") == "worse"
-    from strobe.analyses.gate import Gate
-
     said = read_json(tmp_path / "gate.json")
     assert encode(decode(Gate, said)) == said
     spiteful = replace(decode(Gate, said), model="a|b <img src=x> [c](http://d)")

@@ -11,9 +11,10 @@ import pytest
 
 import strobe
 from strobe.analyses.classification import Prepared, score
+from strobe.analyses.clips import ModelColumns
 from strobe.analyses.comparison import columns_of
-from strobe.analyses.gate import extremes, opponent
-from strobe.analyses.model_results import CLASSIFICATION
+from strobe.analyses.gate import figure_of, losses_of
+from strobe.analyses.model_results import CLASSIFICATION, ClassificationScore
 from strobe.analyses.plan import ScoreOptions
 from strobe.core.answers import ClassAnswers, State
 from strobe.core.dataset import Dataset
@@ -131,17 +132,25 @@ def test_the_extremes_by_hand(forty: Dataset) -> None:
     prepared = Prepared(forty, ScoreOptions())
     new = score(forty, answers(forty, "new", fails=9, damaged=4), prepared=prepared)
     old = score(forty, answers(forty, "old", damaged=6), prepared=prepared)
-    found, videos = extremes(columns_of(new)), forty.video_of_set
+
+    def columns(found: ClassificationScore) -> ModelColumns:
+        own = columns_of(found)
+        return ModelColumns(name=found.model, columns=own, own=own, scored=found.scored)
+
+    videos = forty.video_of_set
     for name, low, high in (("acc_orig", 36, 40), ("acc_pmk", 31, 35), ("drop", 5, 9)):
-        for one, count in zip(found[name], (low, high), strict=True):
+        found = figure_of(columns(new), name, ScoreOptions())
+        assert found.n_missing == 4
+        for one, count in zip(found.extremes, (low, high), strict=True):
             assert one == proportion(np.arange(40) < count, videos, interval="auto"), name
-    alone = extremes(columns_of(replace(new, k=0)))["drop"]
+    alone = figure_of(columns(replace(new, k=0)), "drop", ScoreOptions()).extremes
     assert [one.value for one in alone] == [0.0, 0.0], "without members, no missing set can break"
-    columns = columns_of(new), columns_of(old)
-    losses = opponent("old", CLASSIFICATION, *columns, n_missing=10, scope="these-clips").missing.extremes
-    assert [round(40 * one.lowest.value) for one in losses.values()] == [-6, -1, -1]
-    assert [round(40 * one.highest.value) for one in losses.values()] == [4, 9, 9]
-    assert extremes(columns_of(score(forty, answers(forty, "whole"), prepared=prepared))) == {}
+    losses = losses_of(CLASSIFICATION, columns(new), columns(old)).values()
+    assert {one.n_missing for one in losses} == {6}
+    assert [round(40 * one.extremes.lowest.value) for one in losses] == [-6, -1, -1]
+    assert [round(40 * one.extremes.highest.value) for one in losses] == [4, 9, 9]
+    whole = columns(score(forty, answers(forty, "whole"), prepared=prepared))
+    assert figure_of(whole, "drop", ScoreOptions()).extremes is None
 
 
 def test_compare_and_history_say_how_many_are_missing(place: Path, called: Called) -> None:

@@ -1,5 +1,6 @@
 """--repeat: answers stored next to the first, resumed, scored, reported and judged."""
 
+import csv
 import json
 import shutil
 from collections.abc import Callable
@@ -166,6 +167,17 @@ def test_first_answers_stay_and_the_others_give_the_noise(world: Path, tmp_path:
     assert "FAILED  noise at most 5 %" in said
     assert "passed  beyond_noise at most 90 %" in said
     called("gate", run, "-m", "strobe-world", "--max", "noise=50", "--min", "acc_orig=0")
+
+    against = ("gate", run, "-m", "guess", "--baseline", "strobe-world")
+    said = called(*against, "--max-loss", "noise=5", "--json", code=1)
+    assert json.loads(said)["checks"][0]["figure"]["value"] == pytest.approx(expected[0])
+    pairs = json.loads(called("compare", run, "--json"))
+    (pair,) = (one for one in pairs if one["metric"] == "noise")
+    assert (pair["difference"]["value"], pair["n_sets"]) == (pytest.approx(expected[0]), 12)
+    assert pair["sentence"].startswith("guess is more noisy than strobe-world: its noise on the same frames is larger")
+    assert " noise " in called("history", run, "-o", tmp_path / "history").splitlines()[1]
+    rows = list(csv.DictReader((tmp_path / "history" / "history.csv").read_text().splitlines()))
+    assert [float(row["noise"]) for row in rows] == [pytest.approx(expected[0], abs=1e-6), 0]
 
 
 def test_an_interrupted_command_resumes_each_answer(

@@ -108,10 +108,8 @@ class BoxAnswersAlong:
         """The object-minutes of each frame, (N,)."""
         return np.asarray(self.living * self.shared.footage.lasting / 60)
 
-    def per_minute(self, steps: Ints) -> Column | Missing:
+    def per_minute(self, steps: Ints) -> Column:
         """Return the column of events at these places of the footage, per object-minute."""
-        if not self.shared.timed:
-            return Missing(NO_TIMES)
         return rate(np.bincount(steps, minlength=len(self.minutes)), self.minutes, self.shared.video)
 
     def trembling(self, amount: Floats) -> Column:
@@ -133,125 +131,73 @@ def followed(dataset: Dataset, found: BoxAnswers, rules: LifeRules | None = None
     return along if along.lives.known.any() else Missing("no frame of a video was answered")
 
 
-@measure(
-    "outage_seconds",
-    "Seconds without a box per minute that an object lives.",
-    worse="more",
-    family="boxes",
-    unit="seconds per minute",
-    per="frames",
-    lead=3,
-)
-def outage_seconds(boxes: BoxAnswersAlong) -> Column | Missing:
-    """Return the seconds without a box on each frame over its object-minutes."""
-    if not boxes.shared.timed:
-        return Missing(NO_TIMES)
+def _untimed(boxes: BoxAnswersAlong) -> str | None:
+    """Return why a figure by time is unknown."""
+    return None if boxes.shared.timed else NO_TIMES
+
+
+@measure(worse="more", family="boxes", unit="seconds per minute", per="frames", lead=3, lacks=_untimed)
+def outage_seconds(boxes: BoxAnswersAlong) -> Column:
+    """Seconds without a box per minute that an object lives."""
     return rate(boxes.lives.absent() * boxes.shared.footage.lasting, boxes.minutes, boxes.shared.video)
 
 
-@measure(
-    "completeness",
-    "Share of an object's life in which it has a box.",
-    worse="less",
-    family="boxes",
-    per="frames",
-    lead=2,
-)
+@measure(worse="less", family="boxes", per="frames", lead=2)
 def completeness(boxes: BoxAnswersAlong) -> Column:
-    """Return the living objects with a box on each frame over all living ones, by time, or by frames without times."""
+    """Share of an object's life in which it has a box."""
     lasting = boxes.shared.footage.lasting if boxes.shared.timed else np.ones(len(boxes.living))
     present = boxes.living - boxes.lives.absent()
     return rate(present * lasting, boxes.living * lasting, boxes.shared.video)
 
 
-@measure(
-    "longest_outage",
-    "Longest time that an object is without a box.",
-    worse="more",
-    family="boxes",
-    unit="seconds",
-    per="frames",
-    lead=1,
-)
-def longest_outage(boxes: BoxAnswersAlong) -> Maximum | Missing:
-    """Return the longest outage of each object."""
-    if not boxes.shared.timed:
-        return Missing(NO_TIMES)
+@measure(worse="more", family="boxes", unit="seconds", per="frames", lead=1, lacks=_untimed)
+def longest_outage(boxes: BoxAnswersAlong) -> Maximum:
+    """Longest time that an object is without a box."""
     lives = boxes.lives
     return Maximum(lives.longest(boxes.shared.footage.lasting), boxes.shared.video[lives.start])
 
 
-@measure(
-    "outages",
-    "Outages per minute that an object lives, whatever their length.",
-    worse="more",
-    family="boxes",
-    unit="per minute",
-    per="frames",
-)
-def outages(boxes: BoxAnswersAlong) -> Column | Missing:
-    """Return the outages that begin on each frame."""
+@measure(worse="more", family="boxes", unit="per minute", per="frames", lacks=_untimed)
+def outages(boxes: BoxAnswersAlong) -> Column:
+    """Outages per minute that an object lives, whatever their length."""
     return boxes.per_minute(boxes.lives.first)
 
 
-@measure(
-    "class_changes",
-    "Changes of class per minute that an object lives.",
-    worse="more",
-    family="boxes",
-    unit="per minute",
-    per="frames",
-)
-def class_changes(boxes: BoxAnswersAlong) -> Column | Missing:
-    """Return the changes of class on each frame."""
+@measure(worse="more", family="boxes", unit="per minute", per="frames", lacks=_untimed)
+def class_changes(boxes: BoxAnswersAlong) -> Column:
+    """Changes of class per minute that an object lives."""
     return boxes.per_minute(boxes.lives.step[boxes.lives.change[:, 1]])
 
 
-@measure(
-    "vanished",
-    "Objects that vanish in the middle of the picture for good, per minute that an object lives.",
-    worse="more",
-    family="boxes",
-    unit="per minute",
-    per="frames",
-)
-def vanished(boxes: BoxAnswersAlong) -> Column | Missing:
-    """Return the objects that vanish on each frame: its last outage begins there and does not end."""
+@measure(worse="more", family="boxes", unit="per minute", per="frames", lacks=_untimed)
+def vanished(boxes: BoxAnswersAlong) -> Column:
+    """Objects that vanish in the middle of the picture for good, per minute that an object lives."""
     lives = boxes.lives
     return boxes.per_minute(
         lives.first[lives.vanished[lives.outage_life] & (lives.until == lives.end[lives.outage_life])]
     )
 
 
-@measure(
-    "appeared",
-    "Objects that appear in the middle of the picture, per minute that an object lives.",
-    worse="more",
-    family="boxes",
-    unit="per minute",
-    per="frames",
-)
-def appeared(boxes: BoxAnswersAlong) -> Column | Missing:
-    """Return the objects that appear on each frame."""
+@measure(worse="more", family="boxes", unit="per minute", per="frames", lacks=_untimed)
+def appeared(boxes: BoxAnswersAlong) -> Column:
+    """Objects that appear in the middle of the picture, per minute that an object lives."""
     return boxes.per_minute(boxes.lives.start[boxes.lives.appeared])
 
 
 def _jitter(part: str, what: str, unit: Any, *, headline: bool) -> Measure[Any]:
     """Return the measure of a jitter: of the centre or of the size, as a share of the box or in pixels."""
 
-    @measure(
-        f"{part.removesuffix('_pixels')}_jitter{'_pixels' if unit == 'pixels' else ''}",
-        f"Distance of the box's {what} from a smooth path, in {'pixels' if unit == 'pixels' else '% of the box'}.",
-        worse="more",
+    is_pixels = unit == "pixels"
+    return Measure(
+        name=f"{part.removesuffix('_pixels')}_jitter{'_pixels' if is_pixels else ''}",
+        meaning=f"Distance of the box's {what} from a smooth path, in {'pixels' if is_pixels else '% of the box'}.",
+        more_is_worse=True,
         family="boxes",
         unit=unit,
         per="frames",
         headline=headline,
+        column=lambda boxes: boxes.trembling(getattr(boxes.jitter, part)),
     )
-    def trembling(boxes: BoxAnswersAlong) -> Column:
-        return boxes.trembling(getattr(boxes.jitter, part))
-
-    return trembling
 
 
 MEASURES: tuple[Measure[Any], ...] = (

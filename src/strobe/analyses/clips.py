@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from strobe.analyses.measures import SUFFIXES, Measure, Per, Unit
-from strobe.core.arrays import Floats
+from strobe.core.arrays import Bools, Floats
 from strobe.core.codec import LEFT_OUT, Count, Share
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate
@@ -111,11 +111,18 @@ class ClipComparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelColumns:
-    """The columns of one model by measure, and its figures in each repeat, (r,), if it was asked several times."""
+    """The columns of one model by measure, with which two models are paired, and the sets that it answered whole, (S,).
+
+    `own` are the columns of its own figures, and `figures` its figures that are no column. `repeats` are its figures in
+    each repeat, (r,), if it was asked several times.
+    """
 
     name: str
-    columns: Mapping[str, Measured]
+    columns: Mapping[str, Measured] = field(default_factory=dict)
     repeats: Mapping[str, Floats] = field(default_factory=dict)
+    own: Mapping[str, Measured] = field(default_factory=dict)
+    figures: Mapping[str, Estimate] = field(default_factory=dict)
+    scored: Bools = field(default_factory=lambda: np.ones(0, dtype=bool))
 
     def value(self, measure: str) -> float | None:
         """Return the figure of a measure, or None if it was not measured."""

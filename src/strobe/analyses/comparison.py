@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, TypeVar, cast
 import numpy as np
 
 from strobe.analyses.measures import Measure, column_of
-from strobe.analyses.model_results import CLASSIFICATION, DETECTION, ClassificationScore, DetectionScore
+from strobe.analyses.model_results import CLASSIFICATION, DETECTION, NOISE, ClassificationScore, DetectionScore
 from strobe.core.arrays import Bools, Ints
 from strobe.core.codec import LEFT_OUT, Count, Share
 from strobe.core.dataset import Dataset
@@ -24,7 +24,7 @@ T = TypeVar("T")
 Pairing = Callable[[Sequence[Any]], list[tuple[Any, Any]]]
 """The pairs of scores to compare."""
 
-Metric = Literal["acc_orig", "acc_pmk", "drop", "map_orig", "map_pmk", "map_drop"]
+Metric = Literal["acc_orig", "acc_pmk", "drop", "map_orig", "map_pmk", "map_drop", "noise"]
 """`map_drop` is the name of a detector's own drop, because two detectors are also compared as classifiers."""
 _WORDS = {
     "acc_orig": "accuracy on the anchors",
@@ -33,6 +33,7 @@ _WORDS = {
     "map_orig": "mAP on the anchors",
     "map_pmk": "mAP on the worst frames (pm-k)",
     "map_drop": "drop of mAP from anchors to worst frames",
+    "noise": "noise on the same frames",
 }
 COMPARED: Mapping[Task, Sequence[Measure[Any]]] = {
     task: [one for one in measures if one.column is not None]
@@ -92,9 +93,16 @@ def every_pair(scores: Sequence[T]) -> list[tuple[T, T]]:
     return list(combinations(scores, 2))
 
 
-def compare(dataset: Dataset, scores: Sequence[Score], *, pairing: Pairing = every_pair) -> tuple[Comparison, ...]:
+def compare(
+    dataset: Dataset,
+    scores: Sequence[Score],
+    *,
+    pairing: Pairing = every_pair,
+    noise: Mapping[str, Measured] | None = None,
+) -> tuple[Comparison, ...]:
     """Compare every pair of models of one task, or the pairs of `pairing`, in each measure that has a column.
 
+    `noise` are the columns of noise of the models that were asked several times; pairs of these are compared in it.
     Classifiers are compared on the sets with a label. Two detectors are compared by mAP if both scored every set. The
     p-values are corrected by Holm over the pairs of each metric. Each interval belongs to its corrected test, so the
     two never disagree. Each verdict is a plain sentence.
@@ -118,12 +126,16 @@ def compare(dataset: Dataset, scores: Sequence[Score], *, pairing: Pairing = eve
                 )
         pairs, names = pairing(models), short_names(judged.sets.set_id.tolist(), even=True)
         outcomes, most = {model.model: _Outcomes.of(model) for model in models}, names_each(len(models))
-        for measure in COMPARED[task]:
-            columns = {model.model: columns_of(model, [measure])[measure.name] for model in models}
-            gaps = [Gap(columns[a.model], columns[b.model]) for a, b in pairs]
+        by_measure = {
+            measure: {model.model: columns_of(model, [measure])[measure.name] for model in models}
+            for measure in COMPARED[task]
+        }
+        for measure, columns in {**by_measure, NOISE[0]: noise or {}}.items():
+            paired = [pair for pair in pairs if all(model.model in columns for model in pair)]
+            gaps = [Gap(columns[a.model], columns[b.model]) for a, b in paired]
             tested = [gap.p for gap in gaps if gap.p is not None]
             corrected = iter(holm(tested))
-            for pair, gap in zip(pairs, gaps, strict=True):
+            for pair, gap in zip(paired, gaps, strict=True):
                 found = _compared(metric_of(measure, task), pair, gap, corrected, len(tested))
                 if found.metric in WHOLE_SETS and found.n_sets:
                     found = _with_sets(found, outcomes[found.a], outcomes[found.b], names, most)
@@ -136,6 +148,13 @@ def columns_of(score: Score, measures: Sequence[Measure[Any]] | None = None) -> 
     measures = COMPARED[score.task] if measures is None else measures
     found = {measure.name: column_of(measure, score) for measure in measures}
     return {name: one for name, one in found.items() if not isinstance(one, Missing)}
+
+
+def scored_sets(dataset: Dataset, score: Score) -> Bools:
+    """Return the sets that a model was scored on, (S,)."""
+    if isinstance(score, ClassificationScore):
+        return score.scored
+    return np.isin(dataset.sets.set_id.astype(np.str_), [row.set for row in score.chosen_frames])
 
 
 def metric_of(measure: Measure[Any], task: Task) -> Metric:
@@ -245,9 +264,10 @@ def said(c: Comparison) -> str:
     lacking = f", {_sets(c.missing_sets)} with missing predictions not compared" if c.missing_sets else ""
     how = f"p = {_p(c.p_holm)} after Holm, {c.test}"
     figures = f"({_points(100 * value)} points{interval}; {how}; n = {c.n_sets}{lacking})"
-    if sure and c.metric in ("drop", "map_drop"):
+    if sure and c.metric in ("drop", "map_drop", "noise"):
         more, larger = ("more", "larger") if value > 0 else ("less", "smaller")
-        return f"{a} flickers {more} than {b}: its {what} is {larger} {figures}."
+        does = f"is {more} noisy" if c.metric == "noise" else f"flickers {more}"
+        return f"{a} {does} than {b}: its {what} is {larger} {figures}."
     if sure:
         return f"{a} is {'better' if value > 0 else 'worse'} than {b} in {what} {figures}."
     why = "" if difference.reason is None else f" {difference.reason[0].upper()}{difference.reason[1:]}."

@@ -13,7 +13,7 @@ from strobe.analyses.answer_patterns import digest_of_boxes
 from strobe.analyses.box_patterns import box_pattern
 from strobe.analyses.detection_parts import Curves, as_classifier, class_figures, curves, map_figures, temporal
 from strobe.analyses.model_results import ClassAp, DetectionScore, DetectionUnscored
-from strobe.analyses.plan import Plan
+from strobe.analyses.plan import Plan, ScoreOptions
 from strobe.core.answers import BoxAnswers
 from strobe.core.arrays import Bools, Floats
 from strobe.core.dataset import Dataset
@@ -41,19 +41,19 @@ def score(
     *,
     model: str,
     options: DetectionOptions | None = None,
-    model_type: str | None = None,
+    how: ScoreOptions | None = None,
 ) -> DetectionScore:
     """Score one detector's boxes, given in the dataset's classes and in the order of its frames.
 
     A set is scored if its anchor and all members within k were answered; other sets are counted separately. Raises
     StrobeError if the dataset has no boxes on its members.
     """
-    options = options or DetectionOptions()
+    options, how = options or DetectionOptions(), how or ScoreOptions()
     n_frames, n_classes = len(dataset.frames), len(dataset.info.label_space)
     expect(found.n_frames == n_frames, "detections", f"one answer per frame ({n_frames})", found.n_frames)
     expect(found.n_classes == n_classes, "detections", f"the dataset's {n_classes} classes", found.n_classes)
     boxes = _boxes_of_members(dataset)
-    full_plan = Plan(dataset, options.plan())
+    full_plan = Plan(dataset, how)
     scored = _scored(full_plan, found, model)
     plan = full_plan if scored.all() else full_plan.only(scored)
     truth = TruthTable.of_boxes(boxes, n_frames=n_frames, n_classes=n_classes)
@@ -77,7 +77,7 @@ def score(
         without=mean_over_classes(by_class.without[[0, -1]]),
         video=dataset.video_of_set,
         first_wrong=_first_wrong(plan, per_frame, worst),
-        model_type=model_type,
+        model_type=None,
         map_orig=detection.map_orig,
         map_pmk=detection.map_pmk,
         drop=detection.drop,
@@ -87,7 +87,7 @@ def score(
         per_class=_per_class(plan, truth, worst, by_class),
         errors=errors,
         temporal=temporal(plan, truth, found, matches[0], confidence=options.confidence),
-        settings=options.settings(plan.k),
+        settings=options.settings(how, plan.k),
         chosen_frames=_chosen(dataset.sets.set_id[scored], plan, worst, causes),
         unscored=DetectionUnscored(
             frames=len(np.unique(full_plan.frame[~found.scored[full_plan.frame]])),

@@ -4,20 +4,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeGuard
 
-from strobe.analyses.clips import ClipComparison, Difference, Scope, number
-from strobe.analyses.comparison import Change, Comparison, change
+from strobe.analyses.clips import ClipComparison, Difference, ModelColumns, Scope, number
+from strobe.analyses.comparison import Change
 from strobe.analyses.measures import SUFFIXES, Measure, Unit, measures_of
 from strobe.analyses.model_results import CLASSIFICATION, DETECTION, flicker_measures
+from strobe.analyses.plan import ScoreOptions
 from strobe.core.codec import LEFT_OUT, Count
 from strobe.core.errors import InvalidValue, UnknownName, expect, printable, spelled
 from strobe.core.estimate import Estimate
-from strobe.metrics.bootstrap import REPLICATES
-from strobe.metrics.columns import Column, Gap, Measured, estimate, filled
-from strobe.metrics.intervals import Interval, nothing
+from strobe.metrics.columns import Column, Gap, Measured, filled
+from strobe.metrics.intervals import nothing
 from strobe.metrics.paired import METHOD, least_videos
 from strobe.metrics.power import PairSpread, pair_spread
 from strobe.metrics.scopes import videos_needed
-from strobe.studies.variants.records import Contrast
 
 Kind = Literal["max_loss", "min", "max"]
 Verdict = Literal["pass", "worse", "regression", "inconclusive"]
@@ -190,72 +189,70 @@ class Extremes(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MissingSets:
-    """The number of sets without predictions, and the bounds of figures or losses, by measure.
+class Quantity:
+    """A figure of a model, or its loss against one baseline, and what decides about it.
 
-    A measure without extremes cannot be bounded.
+    `n_missing` sets lack predictions; `extremes` are the bounds over all sets, or None if there are none. A loss of at
+    most `tolerance` shows nothing. `spread` is the sampling error of a loss, for a plan.
     """
 
-    n: int = 0
-    extremes: Mapping[str, Extremes] = field(default_factory=dict)
+    figure: Estimate
+    n_missing: int = 0
+    extremes: Extremes | None = None
+    tolerance: float = 0.0
+    spread: PairSpread | None = None
 
 
-def extremes(
-    columns: Mapping[str, Measured], *, interval: Interval = "auto", replicates: int = REPLICATES
-) -> dict[str, Extremes]:
-    """Return the lowest and highest figure of each share and mean of which rows are missing."""
-    found = {name: column for name, column in columns.items() if _is_bounded(column) and not column.measured.all()}
-    return {
-        name: Extremes(
-            *(estimate(filled(one, with_most=most), interval=interval, replicates=replicates) for most in (False, True))
-        )
-        for name, one in found.items()
-    }
+def figure_of(model: ModelColumns, measure: str, options: ScoreOptions) -> Quantity:
+    """Return a figure of a model with its bounds. Raise KeyError if the model does not have it."""
+    column = model.own.get(measure)
+    figure = model.figures[measure] if column is None or measure in model.figures else options.estimate(column)
+    ends = None
+    if column is not None and _is_bounded(column) and not column.measured.all():
+        ends = Extremes(*(options.estimate(filled(column, with_most=most)) for most in (False, True)))
+    return Quantity(figure=figure, n_missing=int((~model.scored).sum()), extremes=ends)
 
 
 def _is_bounded(column: Measured) -> TypeGuard[Column]:
     return isinstance(column, Column) and column.kind != "rate"
 
 
-def opponent(
-    name: str,
+def losses_of(
     measures: Sequence[Measure[Any]],
-    new: Mapping[str, Measured],
-    old: Mapping[str, Measured],
+    new: ModelColumns,
+    old: ModelColumns,
     *,
-    n_missing: int,
-    scope: Scope,
-    comparisons: Sequence[Comparison] = (),
+    scope: Scope = "these-clips",
     clips: ClipComparison | None = None,
-) -> "Opponent":
+) -> dict[str, Quantity]:
     """Compare a model with a baseline in each measure that both have a column for.
 
     There is no correction for multiple tests, because a rule is about one pair. On the same clips, the losses and
     tolerances are those of the comparison `clips`.
     """
     on_clips = {} if clips is None else {difference.measure: difference for difference in clips.differences}
-    losses, spreads, bounds = {}, {}, {}
+    n_missing = int((~(new.scored & old.scored)).sum())
+    losses = {}
     for measure in measures:
-        if measure.name not in new or measure.name not in old:
+        if measure.name not in new.columns or measure.name not in old.columns:
             continue
-        a, b, sign = new[measure.name], old[measure.name], 1.0 if measure.more_is_worse else -1.0
+        a, b, sign = new.columns[measure.name], old.columns[measure.name], 1.0 if measure.more_is_worse else -1.0
         gap, found = Gap(a, b), on_clips.get(measure.name)
-        losses[measure.name] = _times(gap.difference() if found is None else _on_clips(found, scope), sign)
+        spread, ends = None, None
         if found is None and gap.n and gap.rows is not None:
-            spreads[measure.name] = pair_spread(gap.rows, gap.a.video)
+            spread = pair_spread(gap.rows, gap.a.video)
         if n_missing and _is_bounded(a) and _is_bounded(b):
-            most = [(one, not one) for one in (not measure.more_is_worse, measure.more_is_worse)]
-            ends = [Gap(filled(a, with_most=up), filled(b, with_most=down)).difference() for up, down in most]
-            bounds[measure.name] = Extremes(*(_times(end, sign) for end in ends))
-    return Opponent(
-        name=name,
-        losses=losses,
-        tolerances={name: on_clip.tolerance for name, on_clip in on_clips.items()},
-        spreads=spreads,
-        missing=MissingSets(n=n_missing, extremes=bounds),
-        comparisons=comparisons,
-        clips=clips,
-    )
+            most = [(up, not up) for up in (not measure.more_is_worse, measure.more_is_worse)]
+            gaps = [Gap(filled(a, with_most=up), filled(b, with_most=down)) for up, down in most]
+            ends = Extremes(*(_times(end.difference(), sign) for end in gaps))
+        losses[measure.name] = Quantity(
+            figure=_times(gap.difference() if found is None else _on_clips(found, scope), sign),
+            n_missing=n_missing,
+            extremes=ends,
+            tolerance=0.0 if found is None else found.tolerance,
+            spread=spread,
+        )
+    return losses
 
 
 def _on_clips(found: Difference, scope: Scope) -> Estimate:
@@ -274,79 +271,42 @@ def _times(found: Estimate, sign: float) -> Estimate:
         return nothing(found.reason or "no set was scored for both models")
     ends = sorted(sign * end for end in (found.low, found.high) if end is not None)
     low, high = (ends[0], ends[1]) if ends else (None, None)
-    # + 0.0 turns −0.0 into 0.0
-    value = sign * found.value + 0.0
-    return Estimate(value=value, low=low, high=high, n=found.n, method=found.method, reason=found.reason)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Opponent:
-    """A baseline: its name, the loss in each measure, and how much of a loss two equal models may show.
-
-    `missing` are the sets that lack predictions of the baseline or of the model. `change` is how the sets changed.
-    `spreads` are the sampling errors of losses, for a plan.
-    """
-
-    name: str
-    losses: Mapping[str, Estimate]
-    tolerances: Mapping[str, float] = field(default_factory=dict)
-    spreads: Mapping[str, PairSpread] = field(default_factory=dict)
-    missing: MissingSets = field(default_factory=MissingSets)
-    comparisons: Sequence[Comparison] = ()
-    clips: ClipComparison | None = None
+    return replace(found, value=sign * found.value + 0.0, low=low, high=high, count=None)  # + 0.0 turns −0.0 into 0.0
 
 
 def judge(
     limits: Sequence[Limit],
-    figures: Mapping[str, Estimate],
-    opponents: Sequence[Opponent],
+    model: ModelColumns,
+    losses: Mapping[str, Mapping[str, Quantity]],
     *,
-    model: str,
-    contrasts: Mapping[str, Contrast] | None = None,
-    missing: MissingSets | None = None,
-    missing_varied: int = 0,
+    options: ScoreOptions,
     scope: Scope = "these-clips",
     n_videos: int = 1,
-) -> tuple[tuple[Check, ...], tuple[Change, ...]]:
-    """Check every rule, each loss against each opponent, and report how the sets changed since each opponent.
+) -> tuple[Check, ...]:
+    """Check every rule, each loss against every baseline; `losses` are by baseline and measure.
 
-    `figures` are the model's figures by measure, and `contrasts` its own contrasts by the names that rules use.
-    `missing` are the sets that lack predictions of the model. A rule passes only if it passes in both cases: with all
-    missing sets counted in favour of the model, and with all counted against the model. `missing_varied` are the
-    missing sets that contrasts use.
+    A rule passes only if it passes in both cases: with all missing sets counted in favour of the model, and with all
+    counted against the model.
     """
-    contrasts, missing = contrasts or {}, missing or MissingSets()
-    figures = {**figures} | {name: contrast.value for name, contrast in contrasts.items()}
     checks = []
     for limit in limits:
-        if limit.kind == "max_loss":
-            for one in opponents:
-                if limit.measure not in one.losses:
-                    known = list(one.losses)
-                    hint = f"<<max_loss>> takes {', '.join(known)}"
-                    raise UnknownName("measure for <<max_loss>>", limit.measure, known, hint=hint)
-                tolerance = one.tolerances.get(limit.measure, 0.0)
-                checked = check(limit, one.losses[limit.measure], scope=scope, tolerance=tolerance, n_videos=n_videos)
-                checked = _whatever_is_missing(checked, one.missing, scope, n_videos)
-                checks.append(checked if len(opponents) == 1 else replace(checked, against=one.name))
-            continue
-        if limit.measure not in figures:
-            hint = f"{printable(model)} has {', '.join(figures)}"
-            raise UnknownName(f"measure for {_FLAGS[limit.kind]}", limit.measure, figures, hint=hint)
-        checked = check(limit, figures[limit.measure], scope=scope, n_videos=n_videos)
-        lacking = MissingSets(n=missing_varied) if limit.measure in contrasts else missing
-        checked = _whatever_is_missing(checked, lacking, scope, n_videos)
-        if limit.measure in contrasts and contrasts[limit.measure].estimated:
-            checked = replace(checked, sentence=f"{checked.sentence}; it depends on estimated boxes or masks")
-        checks.append(checked)
-    changes = []
-    for one in opponents:
-        changes += [then for pair in one.comparisons if (then := change(pair, before=_other(pair, model)))][:1]
-    return tuple(checks), tuple(changes)
-
-
-def _other(comparison: Comparison, model: str) -> str:
-    return comparison.b if comparison.a == model else comparison.a
+        known = [*dict.fromkeys(name for of_one in losses.values() for name in of_one)]
+        found = {name: of_one[limit.measure] for name, of_one in losses.items() if limit.measure in of_one}
+        if limit.kind == "max_loss" and (not found or len(found) < len(losses)):
+            hint = f"<<max_loss>> takes {', '.join(known)}"
+            raise UnknownName("measure for <<max_loss>>", limit.measure, known, hint=hint)
+        if limit.kind != "max_loss":
+            known = [*dict.fromkeys((*model.figures, *model.own))]
+            if limit.measure not in known:
+                hint = f"{printable(model.name)} has {', '.join(known)}"
+                names = [*known, *measures_by_name()]
+                raise UnknownName(f"measure for {_FLAGS[limit.kind]}", limit.measure, names, hint=hint)
+            found = {"": figure_of(model, limit.measure, options)}
+        for name, quantity in found.items():
+            checked = check(limit, quantity.figure, scope=scope, tolerance=quantity.tolerance, n_videos=n_videos)
+            checked = _whatever_is_missing(checked, quantity, scope, n_videos)
+            checks.append(replace(checked, against=name) if len(found) > 1 else checked)
+    return tuple(checks)
 
 
 def check(
@@ -393,41 +353,25 @@ def check(
     return Check(limit=limit, figure=figure, verdict="inconclusive", sentence=sentence, videos=videos)
 
 
-def _whatever_is_missing(checked: Check, missing: MissingSets, scope: Scope, n_videos: int) -> Check:
+def _whatever_is_missing(checked: Check, found: Quantity, scope: Scope, n_videos: int) -> Check:
     """Return the check over all sets. It is inconclusive if the outcome depends on the missing sets.
 
     A pass assumes that all missing sets count against the model, and a failure assumes that all count in its favour.
     """
-    if not missing.n:
+    if not found.n_missing:
         return checked
-    lack = f"{missing.n} sets lack predictions" if missing.n > 1 else "1 set lacks predictions"
-    ends = missing.extremes.get(checked.limit.measure)
-    if ends is None or checked.figure.value is None:
-        return replace(
-            checked,
-            verdict="inconclusive",
-            sentence=f"{lack}, and their effect cannot be bounded; predict them",
-            videos=None,
-        )
+    lack = f"{found.n_missing} sets lack predictions" if found.n_missing > 1 else "1 set lacks predictions"
+    ends = found.extremes
+    if ends is None or found.figure.value is None:
+        why = f"{lack}, and their effect cannot be bounded; predict them"
+        return replace(checked, verdict="inconclusive", sentence=why, videos=None)
     low, high = (number(end.value, checked.limit.unit) for end in ends)
     between = f"{lack}: the figure over all sets is between {low} and {high}"
     best, worst = (check(checked.limit, end, scope=scope, n_videos=n_videos) for end in ends)
     if checked.limit.kind == "min":
         best, worst = worst, best
+    checked = replace(checked, extremes=(ends.lowest, ends.highest))
     if best.passed != worst.passed:
-        verdict: Verdict = "inconclusive"
-        return replace(
-            checked,
-            verdict=verdict,
-            sentence=f"{between}; predict them",
-            videos=None,
-            extremes=(ends.lowest, ends.highest),
-        )
+        return replace(checked, verdict="inconclusive", sentence=f"{between}; predict them", videos=None)
     shown = worst if worst.passed else best
-    return replace(
-        checked,
-        verdict=shown.verdict,
-        sentence=f"{between}; {shown.sentence}",
-        videos=shown.videos,
-        extremes=(ends.lowest, ends.highest),
-    )
+    return replace(checked, verdict=shown.verdict, sentence=f"{between}; {shown.sentence}", videos=shown.videos)

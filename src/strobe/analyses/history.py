@@ -38,7 +38,8 @@ class HistoryStep:
     earlier checkpoint, which `best` names. `clearly`, `clearly_first` and `clearly_best` are the outcomes of the
     corrected test: better, worse, or None. If no set has a label, `measure` names the measure without labels that the
     steps are compared on, `figure` is its value, and better and worse are facts about the clips of the runs. `unscored`
-    is the number of sets that could not be scored for this checkpoint.
+    is the number of sets that could not be scored for this checkpoint. `noise` is the share of pairs of answers to one
+    frame that differ, if the model was asked several times.
     """
 
     name: str
@@ -61,6 +62,7 @@ class HistoryStep:
     measure: str | None = field(default=None, metadata=LEFT_OUT)
     unit: Unit | None = field(default=None, metadata=LEFT_OUT)
     figure: Estimate | None = field(default=None, metadata=LEFT_OUT)
+    noise: Estimate | None = field(default=None, metadata=LEFT_OUT)
 
     @property
     def tested(self) -> Estimate:

@@ -94,8 +94,6 @@ class Measure(Generic[M]):
 
 
 def measure(
-    name: str,
-    meaning: str,
     *,
     worse: Literal["more", "less"],
     family: Family = "unlabelled",
@@ -103,13 +101,21 @@ def measure(
     per: Per = "sets",
     lead: int = 0,
     headline: bool = True,
+    lacks: Callable[[Any], str | None] = lambda _: None,
 ) -> Callable[[Callable[[Any], Measured | Missing]], Measure[Any]]:
-    """Declare the decorated function as a measure. It takes a model's answers and returns a column."""
+    """Declare the decorated function as a measure, which has its name and the first line of its docstring as meaning.
 
-    def declared(column: Callable[[Any], Measured | Missing]) -> Measure[Any]:
+    The function takes a model's answers and returns a column. `lacks` returns why answers have no such column.
+    """
+
+    def declared(function: Callable[[Any], Measured | Missing]) -> Measure[Any]:
+        def column(answers: Any) -> Measured | Missing:
+            reason = lacks(answers)
+            return function(answers) if reason is None else Missing(reason)
+
         return Measure(
-            name=name,
-            meaning=meaning,
+            name=function.__name__,
+            meaning=(function.__doc__ or ".").partition("\n")[0],
             family=family,
             headline=headline,
             more_is_worse=worse == "more",

@@ -11,6 +11,7 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import expect
 from strobe.core.estimate import Estimate
 from strobe.metrics.bootstrap import MOST_REPLICATES, REPLICATES, Bootstrap
+from strobe.metrics.columns import Measured, estimate
 from strobe.metrics.intervals import INTERVALS, Grouping, Interval, effective_videos, one_group
 
 NOT_VIDEO = "the axis is not frame-offset: neighbours in time exist only there"
@@ -54,6 +55,10 @@ class ScoreOptions:
         0
         """
         return self.replicates if self.bootstrap else 0
+
+    def estimate(self, column: Measured) -> Estimate:
+        """Return the figure of a column with its interval over videos."""
+        return estimate(column, replicates=self.draws, seed=self.seed, interval=self.interval)
 
 
 @dataclass(frozen=True, slots=True)

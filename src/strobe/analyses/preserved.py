@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from strobe.analyses.naming import MEMBER, NamingTable
 from strobe.analyses.plan import ScoreOptions
 from strobe.core.arrays import Bools, Ints
-from strobe.core.dataset import Dataset
 from strobe.core.estimate import Estimate
 from strobe.core.variants import ANCHOR, Variant
 from strobe.metrics.bootstrap import DIFFERENCES, Bootstrap
@@ -27,18 +26,13 @@ class Preserved:
     kept: Bools
 
 
-def preserved_sets(dataset: Dataset) -> Preserved:
-    """Return the sets whose members people still name as the anchor's class: the "preserved items".
+def preserved_sets(naming: NamingTable) -> Preserved:
+    """Return the sets whose members people (or models) still name as the anchor's class: the "preserved items".
 
     A set is asked about if somebody named one of its members. The set is kept if, for each of these members, more than
     half of the answers give a class of the anchor. "None of these", "cannot tell" and "too late" give no class.
     Controls and practice do not count. `dataset.keep_rows(kept[dataset.sets.set])` is the dataset of the kept sets.
     """
-    return preserved_by(NamingTable.of(dataset))
-
-
-def preserved_by(naming: NamingTable) -> Preserved:
-    """Apply the same rule to images named by people or by models."""
     dataset, rows = naming.dataset, _NamedRows.of(naming)
     member = ~dataset.sets.is_anchor[rows.row]
     asked, lost = np.zeros(dataset.n_sets, dtype=bool), np.zeros(dataset.n_sets, dtype=bool)

@@ -276,7 +276,8 @@ class Collector:
     doing: ClassVar[str] = "scoring"
     """The title of the progress bar."""
 
-    def __init__(self) -> None:
+    def __init__(self, scoring: Scoring) -> None:
+        self.scoring = scoring
         self.sets: list[ModelSets] = []
 
     def excludes(self, model: ScorableModel) -> str | None:

@@ -75,42 +75,33 @@ class VideoAnswers:
         return np.asarray(self.labels[self.shared.frames])
 
 
-def _most_frequent_shares(video: VideoAnswers) -> Floats | Missing:
+def _skips(video: VideoAnswers) -> str | None:
+    """Return why a figure of every frame is unknown."""
+    return STOPPED if video.stopped else None
+
+
+def _no_neighbours(video: VideoAnswers) -> str | None:
+    """Return why a figure of neighbouring frames is unknown."""
+    return _skips(video) if video.plan.is_video else NOT_VIDEO
+
+
+def _most_frequent_shares(video: VideoAnswers) -> Floats:
     """Return, per set, the share of its frames with its most frequent answer, (S,)."""
-    if video.stopped:
-        return Missing(STOPPED)
     plan = video.plan
     return most_frequent_share(video.labels[plan.frame], plan.set_row, n_sets=plan.n_sets)
 
 
-@measure(
-    "changes_per_second",
-    "Changes of answer per second of video.",
-    worse="more",
-    unit="per second",
-    per="pairs",
-    lead=3,
-)
-def changes_per_second(video: VideoAnswers) -> Column | Missing:
-    """Return the changes between neighbouring frames, (P,), over the seconds between them."""
-    if video.stopped:
-        return Missing(STOPPED)
+@measure(worse="more", unit="per second", per="pairs", lead=3, lacks=_skips)
+def changes_per_second(video: VideoAnswers) -> Column:
+    """Changes of answer per second of video."""
     before, after = video.shared.neighbours()
     seconds = np.where(video.known[before] & video.known[after], video.shared.seconds, 0.0)
     return rate(video.along[before] != video.along[after], seconds, video.shared.video[before])
 
 
-@measure(
-    "seconds_between_changes",
-    "Time from one change of answer to the next, the median.",
-    worse="less",
-    unit="seconds",
-    per="pairs",
-)
-def seconds_between_changes(video: VideoAnswers) -> Median | Missing:
-    """Return the seconds from each change to the next one of the same timeline, without a frame that is not known."""
-    if video.stopped:
-        return Missing(STOPPED)
+@measure(worse="less", unit="seconds", per="pairs", lacks=_skips)
+def seconds_between_changes(video: VideoAnswers) -> Median:
+    """Time from one change of answer to the next, the median."""
     before, after = video.shared.neighbours()
     flips = (video.along[before] != video.along[after]) & video.known[before] & video.known[after]
     at, line = after[flips], (video.shared.timeline + np.cumsum(~video.known))[after[flips]]
@@ -122,73 +113,37 @@ def seconds_between_changes(video: VideoAnswers) -> Median | Missing:
     return Median(between[usable], video.shared.video[at[1:][same][usable]])
 
 
-@measure(
-    "stray_frames",
-    "Share of frames whose answer differs from the most frequent answer of their set.",
-    worse="more",
-    per="frames",
-    lead=2,
-)
-def stray_frames(video: VideoAnswers) -> Column | Missing:
-    """Return, per set, the share of its frames with another answer than its most frequent one."""
-    shares = _most_frequent_shares(video)
-    if isinstance(shares, Missing):
-        return shares
-    return mean(1.0 - shares, video.plan.cluster, measured=video.scored)
+@measure(worse="more", per="frames", lead=2, lacks=_skips)
+def stray_frames(video: VideoAnswers) -> Column:
+    """Share of frames whose answer differs from the most frequent answer of their set."""
+    return mean(1.0 - _most_frequent_shares(video), video.plan.cluster, measured=video.scored)
 
 
-@measure(
-    "flicker",
-    "Share of sets in which some frame gets another answer than the anchor.",
-    worse="more",
-    lead=1,
-)
+@measure(worse="more", lead=1)
 def flicker(video: VideoAnswers) -> Column:
-    """Return the sets with another answer than the anchor's."""
+    """Share of sets in which some frame gets another answer than the anchor."""
     return share(video.differs, video.plan.cluster, measured=video.scored)
 
 
-@measure(
-    "consistency",
-    "Share of sets in which every frame gets the anchor's answer.",
-    worse="less",
-)
+@measure(worse="less")
 def consistency(video: VideoAnswers) -> Column:
-    """Return the sets in which every frame gets the anchor's answer."""
+    """Share of sets in which every frame gets the anchor's answer."""
     return share(~video.differs, video.plan.cluster, measured=video.scored)
 
 
-@measure(
-    "flip_rate",
-    "Share of pairs of neighbouring frames with different answers.",
-    worse="more",
-    per="pairs",
-)
-def flip_rate(video: VideoAnswers) -> Column | Missing:
-    """Return, per set, the share of its pairs of neighbouring frames with different answers."""
+@measure(worse="more", per="pairs", lacks=_no_neighbours)
+def flip_rate(video: VideoAnswers) -> Column:
+    """Share of pairs of neighbouring frames with different answers."""
     plan = video.plan
-    if not plan.is_video:
-        return Missing(NOT_VIDEO)
-    if video.stopped:
-        return Missing(STOPPED)
     first, second = plan.pairs.first, plan.pairs.second
     values, has = flip_shares(video.labels[plan.frame], first, second, plan.set_row[first], n_sets=plan.n_sets)
     return mean(values, plan.cluster, measured=has & video.scored)
 
 
-@measure(
-    "sure_flip_rate",
-    "Share of pairs of neighbouring frames with different answers, both with a high confidence.",
-    worse="more",
-    per="pairs",
-)
+@measure(worse="more", per="pairs", lacks=_no_neighbours)
 def sure_flip_rate(video: VideoAnswers) -> Column | Missing:
-    """Return, per set, the share of its pairs of neighbouring frames with a sure flip."""
+    """Share of pairs of neighbouring frames with different answers, both with a high confidence."""
     plan = video.plan
-    if not plan.is_video:
-        return Missing(NOT_VIDEO)
-    if video.stopped:
-        return Missing(STOPPED)
     if not video.answers.has_shares:
         return Missing("the model gave labels only, no confidences")
     first, second = plan.pairs.first, plan.pairs.second
@@ -200,31 +155,15 @@ def sure_flip_rate(video: VideoAnswers) -> Column | Missing:
     return mean(values, plan.cluster, measured=(pairs > 0) & video.scored)
 
 
-@measure(
-    "most_frequent",
-    "Share of frames with the most frequent answer of their set.",
-    worse="less",
-    per="frames",
-    headline=False,
-)
-def most_frequent(video: VideoAnswers) -> Column | Missing:
-    """Return, per set, the share of its frames with its most frequent answer."""
-    shares = _most_frequent_shares(video)
-    return shares if isinstance(shares, Missing) else mean(shares, video.plan.cluster, measured=video.scored)
+@measure(worse="less", per="frames", headline=False, lacks=_skips)
+def most_frequent(video: VideoAnswers) -> Column:
+    """Share of frames with the most frequent answer of their set."""
+    return mean(_most_frequent_shares(video), video.plan.cluster, measured=video.scored)
 
 
-@measure(
-    "longest_stray",
-    "Frames in the longest run of other answers than the most frequent one, averaged over sets.",
-    worse="more",
-    unit="frames",
-    per="frames",
-    headline=False,
-)
-def longest_stray(video: VideoAnswers) -> Column | Missing:
-    """Return, per set, the longest run of frames without its most frequent answer."""
-    if video.stopped or not video.plan.is_video:
-        return Missing(STOPPED if video.stopped else NOT_VIDEO)
+@measure(worse="more", unit="frames", per="frames", headline=False, lacks=_no_neighbours)
+def longest_stray(video: VideoAnswers) -> Column:
+    """Frames in the longest run of other answers than the most frequent one, averaged over sets."""
     plan = video.plan
     values = longest_strays(
         video.labels[plan.frame], plan.set_row, plan.view.frames.index[plan.frame], n_sets=plan.n_sets

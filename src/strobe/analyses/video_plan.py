@@ -66,6 +66,12 @@ def ended_at(line: Ints, cuts: Bools) -> Ints:
     return np.asarray(line + np.cumsum(cuts & (np.diff(line, prepend=-1) == 0)))
 
 
+def frames_along(dataset: Dataset, used: Ints, cuts: Bools | None) -> tuple[Ints, Ints]:
+    """Return these frames in the order of the videos, and the timeline of each, (N,); `cuts` (F,) are scene cuts."""
+    order, line = timelines(dataset.frames.video[used], dataset.frames.index[used])
+    return used[order], line if cuts is None else ended_at(line, cuts[used[order]])
+
+
 class FlickerPlan:
     """The data that all models share: the sets, their neighbours in time, and the timelines of the videos.
 
@@ -84,11 +90,8 @@ class FlickerPlan:
         self.options, self._cuts = flicker, cuts
         self.plan = plan or Plan(dataset, options)
         self.time: TimePlan | Missing = time_plan(self.plan)
-        used, frames = self.plan.frames_used, self.plan.view.frames
-        order, line = timelines(frames.video[used], frames.index[used])
-        self.frames: Ints = used[order]
-        self.timeline: Ints = line if cuts is None else ended_at(line, cuts[self.frames])
-        self.video: Ints = frames.video[self.frames]
+        self.frames, self.timeline = frames_along(self.plan.view, self.plan.frames_used, cuts)
+        self.video: Ints = self.plan.view.frames.video[self.frames]
 
     @cached_property
     def seconds(self) -> Floats:

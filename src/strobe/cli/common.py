@@ -19,7 +19,6 @@ from strobe.core.late import load
 from strobe.core.options import Option, options_of
 
 if TYPE_CHECKING:
-    from strobe.analyses.results import Results
     from strobe.core.dataset import Dataset
     from strobe.core.late import Registry
     from strobe.core.ports import Progress
@@ -254,12 +253,11 @@ class Demo:
     """One kind of demo, which `--NAME` selects.
 
     `run(out, progress, offline, …)` yields each evaluation to print. It takes the values of `options` by name, which
-    only work with this demo. `lines` returns lines below the headline figures.
+    only work with this demo.
     """
 
     run: "Callable[..., Iterable[Evaluation]]"
     options: tuple[click.Option, ...] = ()
-    lines: "Callable[[Results], Iterable[str]]" = lambda _: ()
 
 
 def _print_full_help(context: click.Context, option: click.Parameter, requested: bool) -> None:  # noqa: ARG001 (click's signature)

@@ -91,19 +91,17 @@ def _command(out: Path | None, offline: bool, quiet: bool, **given: Any) -> None
     demo = DEMOS[kind] if kind else _DEFAULT
     own = {option: given[option] for option in options.get(kind, ())}
     for evaluation in demo.run(out or default_folder(kind), progress(quiet=quiet), offline, **own):
-        _show(evaluation, demo)
+        _show(evaluation)
 
 
 command = _command
 
 
-def _show(evaluation: "Evaluation", demo: Demo) -> None:
+def _show(evaluation: "Evaluation") -> None:
     """Print the headline figures and the path of the report."""
     from strobe.report.headline import print_headline
 
     print_headline(evaluation.results, sys.stdout)
-    for line in demo.lines(evaluation.results):
-        click.echo(line)
     for failure in evaluation.failed:
         click.echo(f"failed: {printable(failure.name)}: {printable(failure.error)}", err=True)
     if evaluation.report is not None:

@@ -32,7 +32,7 @@ from strobe.engine.views import Crops
 from strobe.engine.worker import DecodeOptions
 from strobe.models.cores import device_kind, quick_source
 from strobe.models.crops import CropsClassifier
-from strobe.models.options import DECODERS, LoadOptions
+from strobe.models.options import DECODERS, LoadOptions, torch_setup
 from strobe.models.registry import load_model
 from strobe.models.requested import RequestedModel
 from strobe.models.runtimes import RUNTIMES
@@ -226,30 +226,69 @@ def inputs_of(dataset: Dataset, crops: Crops | None = None) -> list[int]:
 class FasterFrames:
     """A way to read frames faster than from the source of a dataset, with the same pixels.
 
-    `open(source, dataset, device, few, progress)` returns the faster source, or the source itself if it cannot help.
+    `open(source, dataset, device, few)` returns the faster source, or None if it cannot help, and a note for the user.
     All models run on this device. If it should keep `few` frames in memory, they are large and slowly used.
+    `might_help` tells quickly, without a device, whether it is worth opening.
     """
 
-    open: Callable[[FrameSource, Dataset, str, bool, Progress], FrameSource]
+    open: Callable[[FrameSource, Dataset, str, bool], tuple[FrameSource | None, str]]
+    might_help: Callable[[FrameSource], bool]
 
 
 FASTER_FRAMES = Registry("frames", FasterFrames, "source of frames", {}, closed=True)
 """Every such way by name; annexes bring them."""
 
 
-def faster_frames(source: FrameSource, dataset: Dataset, models: Iterable[Model], say: Progress) -> FrameSource:
-    """Return the fastest source of the same frames for these models."""
+@dataclass(frozen=True, slots=True)
+class OpenedFrames:
+    """A source of frames for the models of a device, and a note on it."""
+
+    source: FrameSource
+    device: str
+    note: str = ""
+
+    def noted(self, say: Progress) -> FrameSource:
+        """Print the note and return the source."""
+        if self.note:
+            say.note(self.note)
+        return self.source
+
+    def close(self) -> None:
+        """Release the device's memory."""
+        if isinstance(self.source, DeviceSource):
+            self.source.close()
+
+
+def opened_frames(device: str, source: FrameSource, dataset: Dataset, *, few: bool = False) -> OpenedFrames:
+    """Open the fastest source of the same frames for this device (see FasterFrames)."""
+    for name in FASTER_FRAMES:
+        faster, note = FASTER_FRAMES[name].open(source, dataset, device, few)
+        if faster is not None or note:
+            return OpenedFrames(faster or source, device, note)
+    return OpenedFrames(source, device)
+
+
+def opened_ahead(source: FrameSource, dataset: Dataset, load: LoadOptions) -> OpenedFrames | None:
+    """Open the fastest source before the models are loaded, for the device that they will run on."""
+    if load.device == "cpu" or not any(FASTER_FRAMES[name].might_help(source) for name in FASTER_FRAMES):
+        return None
+    return opened_frames(torch_setup(load).device, source, dataset)
+
+
+def faster_frames(
+    source: FrameSource, dataset: Dataset, models: Iterable[Model], say: Progress, ahead: OpenedFrames | None = None
+) -> FrameSource:
+    """Return the fastest source of the same frames for these models: the one opened ahead, if it suits them."""
     given = list(models)
     devices = {model.device for model in given}
     few = any(Task(model.spec.task) is Task.DETECTION for model in given)
-    return faster_frames_on(devices.pop(), source, dataset, say, few=few) if len(devices) == 1 else source
-
-
-def faster_frames_on(device: str, source: FrameSource, dataset: Dataset, say: Progress, *, few: bool) -> FrameSource:
-    """Return the fastest source of the same frames for this device (see FasterFrames)."""
-    for name in FASTER_FRAMES:
-        source = FASTER_FRAMES[name].open(source, dataset, device, few, say)
-    return source
+    if ahead is None or few or devices != {ahead.device}:
+        if ahead is not None:
+            ahead.close()
+        if len(devices) > 1:
+            return source
+        ahead = opened_frames(devices.pop(), source, dataset, few=few)
+    return ahead.noted(say)
 
 
 def say_decoded(source: FrameSource, dataset: Dataset, exactly: Iterable[Model], say: Progress) -> None:
@@ -323,5 +362,5 @@ def engine_options(
         shard_size=options.shard_size or (8192 if fast else 2048 if on_gpu else max(64, min(512, 128 * largest))),
         decode=decode,
         retry_errors=options.retry_errors,
-        in_flight=2 if on_gpu else 1,
+        in_flight=3 if fast else 2 if on_gpu else 1,
     )

@@ -27,6 +27,7 @@ from strobe.engine.loading import (
     inputs_of,
     load_runner,
     of_a_model,
+    opened_ahead,
     preprocessing_line,
     say_decoded,
     source_for,
@@ -376,6 +377,8 @@ class _Work:
         frames, rows = FrameNames(dataset, run.path), np.unique(dataset.sets.frame)
         sent = None if cluster is None else self._sent(cluster)
         loaders = {one.name: one.live for one in models} if sent is None else sent.loaders(models)
+        opens = options.workers != 1 and crops is None and cluster is None
+        ahead = opened_ahead(self.source, dataset, options.load) if opens and self.source is not None else None
         for requested in models:
             name = requested.name
             try:
@@ -419,6 +422,8 @@ class _Work:
             if options.decode == "device" and not runner.model.device.startswith("cuda"):
                 why = spelled("<<decode=device>> is for models on CUDA")
                 progress.note(f"{printable(name)}: frames are decoded exactly on the CPU, because {why}")
+        if ahead is not None and not runners:
+            ahead.close()
         if not (runners or remote) or self.source is None:
             return
         run.record(dataset, path=dataset.root or Path(), changes={})  # now, so that an interrupted run can be scored
@@ -434,8 +439,8 @@ class _Work:
             return
         n_cores = cores() if cluster is None else cluster.cores
         source = self.source
-        if options.workers != 1 and crops is None and cluster is None:
-            source = faster_frames(source, dataset, loaded.values(), progress)
+        if opens:
+            source = faster_frames(source, dataset, loaded.values(), progress, ahead)
         engine = engine_options(
             options, loaded, n_cores, processes=decode_processes(options, loaded, source, n_cores), source=source
         )

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from strobe.core.arrays import Floats, Ints
 from strobe.core.errors import expect
 from strobe.core.estimate import Estimate
-from strobe.metrics.bootstrap import SWITCHED_OFF, too_few
+from strobe.metrics.bootstrap import SWITCHED_OFF, Bootstrap, too_few
 from strobe.metrics.intervals import ONE_VIDEO
 
 _METHOD = "cluster-bootstrap"
@@ -120,18 +120,12 @@ def _ratio(
     if abs(float(bottom[0])) < 1e-12:
         return _null(n, _ALWAYS_SAME)
     value = float(top[0] / bottom[0])
-    _, group = np.unique(cluster, return_inverse=True)
-    n_groups = int(group.max()) + 1
-    if n_groups == 1:
+    draws_of_sums = Bootstrap(cluster, replicates=draws, seed=seed)
+    if draws_of_sums.n_clusters == 1:
         return Estimate(value=value, low=None, high=None, n=n, method=_METHOD, reason=ONE_VIDEO)
     if draws == 0:
         return Estimate(value=value, low=None, high=None, n=n, method=_METHOD, reason=SWITCHED_OFF)
-    grouped = np.zeros((n_groups, stats.shape[1]))
-    np.add.at(grouped, group, stats)
-    rng = np.random.Generator(np.random.PCG64(seed))
-    drawn = np.empty((draws, stats.shape[1]))
-    for draw in range(draws):
-        drawn[draw] = np.bincount(rng.integers(0, n_groups, n_groups), minlength=n_groups) @ grouped
+    drawn = draws_of_sums.sums(stats)
     tops, bottoms = formula(drawn)
     # A draw with a single class has no kappa and gives no information on the spread, so it is skipped.
     usable = np.abs(bottoms) >= 1e-12
@@ -139,7 +133,7 @@ def _ratio(
         return Estimate(value=value, low=None, high=None, n=n, method=_METHOD, reason="too few differing ratings")
     low, high = np.percentile(tops[usable] / bottoms[usable], [2.5, 97.5]).tolist()
     low, high = min(low, value), max(high, value)  # a ratio's draws can all lie on one side of it
-    return Estimate(value=value, low=low, high=high, n=n, method=_METHOD, reason=too_few(n_groups))
+    return Estimate(value=value, low=low, high=high, n=n, method=_METHOD, reason=too_few(draws_of_sums.n_clusters))
 
 
 def _null(n: int, reason: str) -> Estimate:

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property
@@ -44,7 +45,8 @@ class TorchClassifier:
 
     8-bit pixels are copied to the device and normalised there. Activations are channels-last, the faster order for
     convolutions on both CPUs and tensor cores. On a CUDA device two threads alternate: while the device runs one batch,
-    the other thread copies and launches the next.
+    the other thread copies the next. One more thread launches every batch, because cuDNN plans the network anew in each
+    thread.
     """
 
     def __init__(
@@ -64,12 +66,14 @@ class TorchClassifier:
         self._call = call or self._module
         self._own = threading.local()
         self._cuda = setup.device.startswith("cuda")
-        self._turn, self._preparing_turn = threading.Lock(), threading.Lock()
-        self._full = 0  # smaller batches are padded, because a compiled network accepts one size
+        self._preparing_turn = threading.Lock()
+        self._full = 0  # smaller batches are padded: a compiled network accepts one size, and cuDNN plans for each size
         self._recorded: Recorded | None = None
         self._soft: dict[tuple[int, ...], SoftResize] = {}
         self.lanes = cpu_lanes() if setup.device == "cpu" else 2 if self._cuda else 1
         keep_freed_memory(one_arena=setup.device == "cpu")
+        if self._cuda:
+            self._launcher = ThreadPoolExecutor(1, thread_name_prefix="launch")
 
     @property
     def module(self) -> Any:
@@ -151,15 +155,33 @@ class TorchClassifier:
             with self._stream():
                 pixels = self._brought(prepared)
                 there = torch.cuda.current_stream().record_event()
-            with self._turn, torch.cuda.stream(self._forwards):
-                self._forwards.wait_event(there)
-                pixels.record_stream(self._forwards)  # made in another stream, so torch could free them too early
-                scores = self._answer(pixels)
-                on_host = torch.empty(scores.shape, dtype=scores.dtype, pin_memory=True)
-                on_host.copy_(scores, non_blocking=True)
-                done = self._mark(self._forwards)
+            on_host, done = self._launcher.submit(self._launched, pixels, there).result()
             done.synchronize()
             return np.asarray(on_host.numpy(), np.float32)
+
+    def _launched(self, pixels: Any, there: Any) -> tuple[Any, Any]:
+        """Launch the network on pixels that are on the device after an event. Return the scores and their event."""
+        torch = self._torch
+        with torch.inference_mode(), torch.cuda.stream(self._forwards):
+            self._forwards.wait_event(there)
+            pixels.record_stream(self._forwards)  # made in another stream, so torch could free them too early
+            scores = self._answer(pixels)
+            on_host = torch.empty(scores.shape, dtype=scores.dtype, pin_memory=True)
+            on_host.copy_(scores, non_blocking=True)
+            return on_host, self._mark(self._forwards)
+
+    def plan_ahead(self) -> None:
+        """On a CUDA device, begin to load and choose the network's kernels; the first forward waits for them."""
+        if self._cuda and isinstance(self.plan, ImagePlan):
+            self._full = self.spec.batch_size
+            self._launcher.submit(self._try_zeros, self.plan)
+
+    def _try_zeros(self, plan: ImagePlan) -> None:
+        torch = self._torch
+        with torch.inference_mode(), torch.cuda.stream(self._forwards):
+            shape = (self.spec.batch_size, 3, *plan.size_hw)
+            empty = torch.zeros(shape, dtype=torch.uint8, device=self._setup.device)
+            self._answer(empty.contiguous(memory_format=torch.channels_last)).cpu()
 
     def compile(self) -> str:
         """Compile the network for full batches. Returns a text with the cost and gain, or why compiling failed."""
@@ -374,4 +396,6 @@ def classifier_of(
         said = classifier.compile()
         if options.progress is not None:
             options.progress.note(f"{printable(model.text)}: {said}")
+    else:
+        classifier.plan_ahead()
     return classifier

@@ -4,7 +4,7 @@ import copy
 import re
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any
 
@@ -26,35 +26,46 @@ _ASKED = (
     *("applies", "collector", "lines", "notes", "lead", "question", "explanation", "terms", "figures"),
     *("answers_of", "chapter"),
 )
-"""All methods of a study but `content`, whose variables are those of strobe's own sections."""
+"""All functions of a study but `content`, whose variables are those of strobe's own sections."""
 
 
-class AddedStudy(Study):
-    """Passes calls to the study of a package, with copies of the results, and limits what it returns.
+def added_study(study: Study, plugin: Plugin, own: Sequence[Study]) -> Study:
+    """Return a study of a package, which gets copies of the results and is limited in what it returns.
 
-    If the package's code fails, one line on stderr names it, and the study adds nothing from then on: it answers as
-    `Study` does. The study decides the title and the terms only if none of strobe's own does.
+    The study decides the title and the terms only if none of strobe's own does.
+    """
+    expect(study.name == plugin.name, "name of the study", f"{plugin.name}, as its entry point", study.name)
+    for name in study.tables:
+        _check_name("table", name, taken=name == "sets" or any(name in one.tables for one in own))
+    calls = _PluginCalls(plugin, [drawing for each in own for drawing in each.drawings])
+    default: dict[str, Any] = {one.name: one.default for one in fields(Study)}
+    functions: dict[str, Any] = {
+        name: partial(calls.answer, name, default[name], getattr(study, name)) for name in _ASKED
+    }
+    return replace(
+        study,
+        decides=-1,
+        scripts=(),
+        content=default["content"],
+        tables={name: partial(calls.ask, f"table {name}", (), make) for name, make in study.tables.items()},
+        drawings=[calls.limited(drawing) for drawing in study.drawings],
+        **functions,
+    )
+
+
+class _PluginCalls:
+    """Calls the code of one package.
+
+    If the code fails, one line on stderr names it, and the study adds nothing from then on: it answers as a study
+    without this function.
     """
 
-    def __init__(self, study: Study, plugin: Plugin, own: Sequence[Study]) -> None:
-        self._study, self.plugin, self._failed = study, plugin, False
-        self._taken = [drawing for each in own for drawing in each.drawings]
-        expect(study.name == plugin.name, "name of the study", f"{plugin.name}, as its entry point", study.name)
-        for name in study.tables:
-            _check_name("table", name, taken=name == "sets" or any(name in one.tables for one in own))
-        vars(self).update(
-            {name: partial(self._answer, name) for name in _ASKED},
-            name=plugin.name,
-            task=study.task,
-            decides=-1,
-            needs_to_score=study.needs_to_score,
-            needs_to_show=study.needs_to_show,
-            tables={name: partial(self.ask, f"table {name}", (), make) for name, make in study.tables.items()},
-            drawings=[self._limited(drawing) for drawing in study.drawings],
-        )
+    def __init__(self, plugin: Plugin, taken: Sequence[FigureSpec]) -> None:
+        self.plugin, self._taken, self._failed = plugin, taken, False
 
-    def _answer(self, name: str, *given: object) -> Any:
-        return self.ask(name, getattr(Study, name)(self, *given), getattr(self._study, name), *given)
+    def answer(self, name: str, default: Callable[..., Any], call: Callable[..., Any], *given: object) -> Any:
+        """Return what a function of the study returns, or what a study without it returns."""
+        return self.ask(name, default(*given), call, *given)
 
     def ask(self, what: str, default: Any, call: Callable[..., Any], *given: object) -> Any:
         """Return what the package's code returns, or the default if it fails or has failed before."""
@@ -62,20 +73,20 @@ class AddedStudy(Study):
             try:
                 with self.plugin.running(f"its study failed ({what})"):
                     found = call(*map(_copied, given))
-                    return list(map(self._limited, found)) if isinstance(default, tuple) else self._limited(found)
+                    return list(map(self.limited, found)) if isinstance(default, tuple) else self.limited(found)
             except StrobeError as error:
                 self._failed = True
                 sys.stderr.write(f"warning: {error}\n")
         return default
 
-    def _limited(self, found: Any) -> Any:
+    def limited(self, found: Any) -> Any:
         """Return what the package made, so that it replaces nothing."""
         if isinstance(found, Collector):
             return _AddedCollector(found, self)
         if isinstance(found, Chapter):
-            return replace(found, name=self.name, template="study.html.j2", data={})
+            return replace(found, name=self.plugin.name, template="study.html.j2", data={})
         if isinstance(found, SectionFigures):
-            return replace(found, figures=[self._limited(figure) for figure in found.figures])
+            return replace(found, figures=[self.limited(figure) for figure in found.figures])
         if isinstance(found, FigureSpec):
             taken = any(one.owns(found.name) or found.owns(one.name) for one in self._taken)
             _check_name("figure", found.name, taken=taken)
@@ -105,9 +116,9 @@ def _check_name(what: str, name: str, *, taken: bool) -> None:
 class _AddedCollector(Collector):
     """Shows every model to a package's collector, and keeps only the record under the name of its study."""
 
-    def __init__(self, collector: Collector, study: AddedStudy) -> None:
-        super().__init__()
-        self._collector, self._study = collector, study
+    def __init__(self, collector: Collector, calls: _PluginCalls) -> None:
+        super().__init__(collector.scoring)
+        self._collector, self._calls = collector, calls
 
     def add(self, result: ModelResult | None, model: ScorableModel, answers: Answers) -> ModelResult | None:
         """Return the result as it is."""
@@ -115,12 +126,12 @@ class _AddedCollector(Collector):
         def added(*given: Any) -> None:
             self._expect_same(self._collector.add(*given), result)
 
-        self._study.ask("add", None, added, result, model, answers)
+        self._calls.ask("add", None, added, result, model, answers)
         return result
 
     def into(self, results: Results) -> Results:
         """Return the results with the package's record, and with the package under `plugins`."""
-        name = self._study.name
+        name = self._calls.plugin.name
 
         def added(copied: Results) -> Any:
             found = self._collector.into(copied)
@@ -129,12 +140,12 @@ class _AddedCollector(Collector):
             self._expect_same(replace(found, studies=records or None), results)
             return encode(record)
 
-        record = self._study.ask("into", None, added, results)
+        record = self._calls.ask("into", None, added, results)
         if record is None:
             return results
-        packages = {**(results.plugins or {}), name: self._study.plugin.package}
+        packages = {**(results.plugins or {}), name: self._calls.plugin.package}
         return replace(results, studies={**(results.studies or {}), name: record}, plugins=packages)
 
     def _expect_same(self, found: Results | ModelResult | None, before: Results | ModelResult | None) -> None:
         is_same = found is None or encode(found) == encode(before)
-        expect(is_same, "results", f"only a record under studies.{self._study.name} added", "other changes")
+        expect(is_same, "results", f"only a record under studies.{self._calls.plugin.name} added", "other changes")

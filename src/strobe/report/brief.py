@@ -1,12 +1,11 @@
 """The brief at the start of a printed report: what was found and what to do, on two pages."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from strobe.core.errors import printable
 from strobe.core.tasks import Task
 from strobe.report.drawing import Figure
-from strobe.report.headline import HeadlineTable, few_videos, headline
+from strobe.report.headline import few_videos, headline
 from strobe.report.view import View
 from strobe.report.wording import better_first, extreme, is_sure, percent, points, some, value_of
 
@@ -16,44 +15,30 @@ MOST_STEPS = 4
 _FIGURES = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Brief:
-    """The content of the brief: its table, what to do next, its figures and its examples.
-
-    `table` is None if no set has a label. `n_more` models are only in the appendix. `paper` is the name of the paper
-    size in CSS.
-    """
-
-    table: HeadlineTable | None
-    names: Sequence[str]
-    n_more: int
-    steps: Sequence[str]
-    figures: Sequence[Figure]
-    examples: Sequence[Mapping[str, object]]
-    paper: str
-
-
 def brief(
     view: View,
     figures: Mapping[str, list[list[Figure]]],
     examples: Sequence[Mapping[str, object]],
     *,
     paper: str,
-) -> Brief:
-    """Return the brief of these results. Its figures are the first two of the page."""
+) -> dict[str, object]:
+    """Return the content of the brief: table, what to do next, figures (the first two of the page) and examples.
+
+    There is no table if no set has a label. `n_more` models are only in the appendix. `paper` is the paper size in CSS.
+    """
     task = next((task for task in Task if view.of(task)), None)
     table = None if task is None else headline(view, task)
     names = [] if table is None else list(table.models)[:MOST_MODELS]
     drawn = [group[0] for groups in figures.values() for group in groups if group[0].drawing is not None]
-    return Brief(
-        table=table,
-        names=names,
-        n_more=0 if table is None else len(table.models) - len(names),
-        steps=next_steps(view)[:MOST_STEPS],
-        figures=drawn[:_FIGURES],
-        examples=examples,
-        paper=paper,
-    )
+    return {
+        "table": table,
+        "names": names,
+        "n_more": 0 if table is None else len(table.models) - len(names),
+        "steps": next_steps(view)[:MOST_STEPS],
+        "figures": drawn[:_FIGURES],
+        "examples": examples,
+        "paper": paper,
+    }
 
 
 def next_steps(view: View) -> list[str]:

@@ -1,9 +1,8 @@
 """The classes that lose the most: a dumbbell chart for each classifier and each detector."""
 
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Mapping, Sequence
 
-from strobe.analyses.model_results import ClassAp, ClassScore
+from strobe.analyses.model_results import ClassAp, ClassScore, ModelResult
 from strobe.core.errors import printable
 from strobe.core.estimate import Missing
 from strobe.report.charts import ChartRow, Mark, Scale, dumbbell, dumbbell_keys, row_chart
@@ -19,60 +18,61 @@ _LIMITS = (30, 20)
 """The most characters of a class's name, wide and narrow."""
 
 Row = ClassScore | ClassAp
-R = TypeVar("R", ClassScore, ClassAp, ClassScore | ClassAp)
+
+
+_HOW = (
+    "The number of {unit}s is in brackets. Classes with fewer than 10 {unit}s are too small to rank. They come last, "
+    "are paler and are marked *."
+)
 
 
 @question("per_class", "Which classes flicker?")
 def per_class(view: View) -> Answer:
     """One chart per classifier: original and perturbed accuracy of every class."""
-    findings = []
-    how = (
-        "The number of sets is in brackets. Classes with fewer than 10 sets are too small to rank. They come last, "
-        "are paler and are marked *. A set counts in every class of its anchor."
-    )
+    how = _HOW.format(unit="set") + " A set counts in every class of its anchor."
     names = ("acc_orig", f"acc_pmk (k = {view.results.dataset.k})")
     if view.variants:
-        how = (
-            "The number of images is in brackets. Classes with fewer than 10 images are too small to rank. They "
-            "come last, are paler and are marked *."
-        )
-        names = ("original images", "under every variant")
-    for number, (model, data) in enumerate(view.drawn(view.classifiers).items(), start=1):
-        rows = [row for row in data.per_class if is_known(row.acc_orig, row.acc_pmk)]
-        rows.sort(key=lambda row: (row.small, -value_of(row.acc_pmk), -value_of(row.acc_orig), row.name))
+        how, names = _HOW.format(unit="image"), ("original images", "under every variant")
+    charts = _losses(view.drawn(view.classifiers), names, "accuracy", how, _loses)
+    return charts or Missing("no class has a scored set.")
+
+
+def _losses(
+    models: Mapping[str, ModelResult],
+    names: tuple[str, str],
+    xlabel: str,
+    how: str,
+    sentence: Callable[[str, Sequence[Row]], str],
+) -> list[FigureContent]:
+    """Return a chart per model with the classes that lose most."""
+    findings = []
+    for number, (model, data) in enumerate(models.items(), start=1):
+        rows = [row for row in data.per_class if is_known(*row.headline[:2])]
+        rows.sort(key=lambda row: (row.small, -value_of(row.headline.pmk), -value_of(row.headline.orig), row.name))
         if rows:
             kept, more = _readable(rows, "that lose most", key=_lost)
-            paint = _chart(kept, names, "accuracy")
-            findings.append(_finding(model, number, kept, _loses(model, rows) + more, how, paint))
-    return findings or Missing("no class has a scored set.")
+            findings.append(
+                _finding(model, number, kept, sentence(model, rows) + more, how, _chart(kept, names, xlabel))
+            )
+    return findings
 
 
-def _loses(model: str, rows: Sequence[ClassScore]) -> str:
+def _loses(model: str, rows: Sequence[Row]) -> str:
     worst, among, _, tie = _worst(rows)
     if _lost(worst) <= 0:
         return f"{printable(model)} has no drop{among or ' in any class'}."
     text = _most(model, rows) + ("" if tie else f" ({points(_lost(worst))}, n = {worst.headline.orig.n})")
-    steady = sum(1 for row in rows if row.acc_orig.value == row.acc_pmk.value)
+    steady = sum(1 for row in rows if row.headline.orig.value == row.headline.pmk.value)
     return text + (f"; {steady} of {len(rows)} classes have no drop." if steady else ".")
 
 
 @question("detection_class", "Which classes lose most?")
 def detection_class(view: View) -> Answer:
     """One chart per detector: AP of every class on anchors and worst frames."""
-    findings = []
-    how = (
-        "The number of anchors with the class is in brackets. Classes with fewer than 10 anchors are too small to "
-        "rank. They come last, are paler and are marked *."
-    )
-    for number, (model, data) in enumerate(view.drawn(view.detectors).items(), start=1):
-        rows = [row for row in data.per_class if is_known(row.ap_orig, row.ap_pmk)]
-        rows.sort(key=lambda row: (row.small, -value_of(row.ap_pmk), row.name))
-        if rows:
-            kept, more = _readable(rows, "that lose most", key=_lost)
-            ends = ("ap_orig: anchors", f"ap_pmk: worst frames (k = {view.results.dataset.k})")
-            paint = _chart(kept, ends, "average precision")
-            findings.append(_finding(model, number, kept, f"{_most(model, rows)}.{more}", how, paint))
-    return findings or Missing("no class has an AP on both anchors and worst frames.")
+    ends = ("ap_orig: anchors", f"ap_pmk: worst frames (k = {view.results.dataset.k})")
+    how = _HOW.format(unit="anchor")
+    charts = _losses(view.drawn(view.detectors), ends, "average precision", how, lambda *of: f"{_most(*of)}.")
+    return charts or Missing("no class has an AP on both anchors and worst frames.")
 
 
 @question("class_accuracy", "How accurate is each model by class?")
@@ -87,17 +87,14 @@ def class_accuracy(view: View) -> Answer:
         rows = [row for row in every if is_known(row.headline.orig)]
         rows.sort(key=lambda row: (row.small, -value_of(row.headline.orig), row.name))
         if rows:
-            how = (
-                "The number of images is in brackets. Classes with fewer than 10 images are too small to rank. "
-                "They come last, are paler and are marked *. An image counts in every class it has."
-            )
+            how = _HOW.format(unit="image") + " An image counts in every class it has."
             how += " Lines are 95 % intervals." if any(row.headline.orig.low is not None for row in rows) else ""
             kept, more = _readable(rows, "it gets right least often", key=lambda row: -value_of(row.headline.orig))
             findings.append(_finding(model, number, kept, _best_and_worst(model, rows) + more, how, _dots(kept, what)))
     return findings or Missing("no class has a scored image.")
 
 
-def _readable(rows: Sequence[R], which: str, *, key: Callable[[R], float]) -> tuple[Sequence[R], str]:
+def _readable(rows: Sequence[Row], which: str, *, key: Callable[[Row], float]) -> tuple[Sequence[Row], str]:
     """Return as many classes as fit, in the given order, and a sentence if some classes are omitted."""
     if len(rows) <= MOST_CLASSES:
         return rows, ""

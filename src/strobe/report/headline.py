@@ -34,7 +34,6 @@ from strobe.report.wording import (
     some,
     with_interval,
 )
-from strobe.studies.temporal.records import Bounds
 from strobe.studies.variants.records import MeanScore
 
 SUSPECT = (
@@ -125,7 +124,7 @@ def headline(view: View, task: Task) -> HeadlineTable:
         colours={name: index for index, name in enumerate(view.drawn(models), start=1)},
         picture=picture,
         how="Values are in per cent, with 95 % intervals below." if bounded else "Values are in per cent.",
-        notes=_notes(models, view),
+        notes=_page_notes(models, view),
     )
 
 
@@ -155,55 +154,65 @@ def few_videos(view: View) -> str:
     return view.words.say(f"fewer than {FEW_VIDEOS} videos: intervals of means and differences are too narrow")
 
 
-def _notes(models: Mapping[str, ModelResult], view: View) -> list[str]:
-    notes = []
-    first = next((model.headline.pmk for model in models.values() if is_known(model.headline.pmk)), None)
-    if first and first.low is None:
-        notes.append(f"No intervals: {view.words.say(printable(first.reason or 'they are switched off'))}.")
-    if few := few_videos(view):
-        notes.append(f"{few[0].upper()}{few[1:]}.")
-    marks = [
-        figure.reason
-        for model in models.values()
-        for figure in model.headline
-        if is_known(figure) and figure.low is not None
-    ]
-    texts = dict.fromkeys([*view.doubts, *view.results.dataset.cautions(), *marks])
-    notes += [view.words.say(f"{text[0].upper()}{text[1:]}.") for text in texts if text]
-    plain = {note for model in models.values() for note in model.notes or ()}
-    for line in note_lines(models):  # a line about one model begins with its name, which is unchanged
-        text = f"{line[0].upper()}{line[1:]}" if line in plain else line
-        notes.append(view.words.say(text if text.endswith("?") else f"{text}.", names=models))
+def notes(models: Mapping[str, ModelResult], view: View) -> list[str]:
+    """Return the notes below the table of a task's models, as lines without a full stop."""
+    cautions = [text for text in (*view.doubts, *view.results.dataset.cautions(), *note_lines(models)) if text]
+    lines = [few_videos(view), *(view.words.say(text, names=models) for text in cautions)]
     judged = {name: one for name, one in models.items() if isinstance(one, ClassificationResult)}
-    never = [name for name, one in judged.items() if one.acc_orig.value == 0]
+    never = [printable(name) for name, one in judged.items() if one.acc_orig.value == 0]
     if never and len(never) < len(models):
-        is_are = "is" if len(never) == 1 else "are"
-        thing = "image" if view.variants or view.words.is_still else "anchor"
-        notes.append(f"{some([printable(name) for name in never])} {is_are} wrong on every {thing}. {SUSPECT}")
-    notes += [f"{printable(name)}: {stopped(one)}." for name, one in judged.items() if one.stopped_early]
-    for name, one in models.items():
-        if one.unscored.sets:
-            text = (
-                f"{printable(name)}: {plain_number(one.unscored.sets)} sets, {plain_number(one.unscored.frames)} "
-                "frames, have no prediction. They are excluded, not counted as wrong"
-            )
-            if name in judged and (bounds := judged[name].bounds):
-                low, high = bounds.acc_pmk
-                name = "accuracy" if view.words.is_still else "acc_pmk"
-                text += f". With them, {name} would be between {percent(low)} and {percent(high)}"
-            notes.append(text + ".")
-    for name, one in view.drawn(judged).items():
-        if (of := one.all_classes) is not None:
+        item = "image" if view.variants or view.words.is_still else "anchor"
+        lines.append(f"{some(never)} {'is' if len(never) == 1 else 'are'} wrong on every {item}. {SUSPECT}")
+    lines += [f"{printable(name)}: {stopped(one)}" for name, one in judged.items() if one.stopped_early]
+    lines += [_unscored(name, one, view) for name, one in models.items() if one.unscored.sets]
+    lines += [*out_of_reach(models), *published_means(models)]
+    lines += [_ceiling(one.ceiling, view) for one in judged.values() if one.ceiling]
+    return list(dict.fromkeys(filter(None, lines)))
+
+
+def _page_notes(models: Mapping[str, ModelResult], view: View) -> list[str]:
+    """Return the notes on the page as sentences, with the accuracy among all classes and published figures."""
+    figures = [figure for model in models.values() for figure in model.headline if is_known(figure)]
+    reason = next((figure.reason or "they are switched off" for figure in figures if figure.low is None), None)
+    lines = [] if reason is None else [f"no intervals: {view.words.say(printable(reason))}"]
+    lines += [view.words.say(figure.reason) for figure in figures if figure.reason and figure.low is not None]
+    lines += notes(models, view)
+    for name, one in view.drawn(models).items():
+        if isinstance(one, ClassificationResult) and (of := one.all_classes) is not None:
             originals = of.pictures[0]
-            notes.append(
+            lines.append(
                 f"{printable(name)} is right on {with_interval(originals.own)} % if it chooses among the {of.n_own:,} "
                 f"classes of the data, and on {with_interval(originals.all)} % if it chooses among all its "
-                f"{of.n_all:,} classes."
+                f"{of.n_all:,} classes"
             )
-    if judged and (printed := printed_on(view.results.dataset.name)):
-        notes.append(printed)
-    notes += [f"{text}." for text in (*out_of_reach(models), *published_means(models))]
-    return notes + list(dict.fromkeys(_ceiling(one.ceiling, view) for one in judged.values() if one.ceiling))
+    if any(isinstance(one, ClassificationResult) for one in models.values()):
+        lines.append(printed_on(view.results.dataset.name))
+    names = tuple(map(printable, models))
+    texts = [line if line.startswith(names) else f"{line[:1].upper()}{line[1:]}" for line in lines]
+    return [text if text.endswith((".", "?")) else f"{text}." for text in dict.fromkeys(filter(None, texts))]
+
+
+def _unscored(name: str, model: ModelResult, view: View) -> str:
+    """Return how many sets have no prediction, and between which bounds their results could move the accuracy."""
+    text = f"{printable(name)}: {counted(model.unscored.sets, 'image' if view.words.is_still else 'set')} unscored "
+    text += f"({counted(model.unscored.frames, 'frame')} without a prediction)"
+    if not isinstance(model, ClassificationResult) or not model.bounds:
+        return text
+    low, high = model.bounds.acc_pmk
+    figure = "accuracy" if view.words.is_still else "acc_pmk"
+    return f"{text}; {figure} between {100 * low:.1f} (all of them wrong) and {100 * high:.1f} (all right)"
+
+
+def _ceiling(top: Ceiling, view: View) -> str:
+    """Return how much accuracy a model loses because its label space lacks some classes of the dataset."""
+    text = f"{printable(top.source)} has no class for {printable(some(top.childless), limit=600)}: "
+    text += f"{plain_number(top.anchors_out_of_reach)} of {plain_number(top.n)} "
+    if view.words.is_still:
+        return f"{text}images cannot be right, so accuracy is at most {100 * top.acc_orig:.1f}"
+    return (
+        f"{text}anchors cannot be right, so acc_orig is at most {100 * top.acc_orig:.1f} and acc_pmk at most "
+        f"{100 * top.acc_pmk:.1f}"
+    )
 
 
 def published_means(models: Mapping[str, ModelResult]) -> list[str]:
@@ -240,20 +249,6 @@ def stopped(model: ClassificationResult) -> str:
     if early is None:
         return ""
     return f"stopped early, {early.text()}; figures that need every frame are missing (run without --stop-early)"
-
-
-def _ceiling(top: Ceiling, view: View) -> str:
-    """Return how much accuracy a model loses because its label space lacks some classes of the dataset."""
-    classes = printable(some(top.childless), limit=600)
-    lost, n = plain_number(top.anchors_out_of_reach), plain_number(top.n)
-    if view.words.is_still:
-        most = f"images cannot be right, so accuracy is at most {percent(top.acc_orig)}."
-    else:
-        most = (
-            f"anchors cannot be right, so acc_orig is at most {percent(top.acc_orig)} and acc_pmk at most "
-            f"{percent(top.acc_pmk)}."
-        )
-    return f"{printable(top.source)} has no class for {classes}: {lost} of {n} {most}"
 
 
 def top_mean(model: ClassificationResult) -> MeanScore | None:
@@ -320,7 +315,7 @@ def headline_lines(results: Results) -> list[Lines]:
     elif view.words.is_still and data.kinds:
         about = view.sources
     about += in_subset(results.settings.subset)
-    out = []
+    out: list[Lines] = []
     if not view.words.is_still and not view.variants:
         about += f", k = {data.k}"
     for task in Task:
@@ -346,19 +341,14 @@ def headline_lines(results: Results) -> list[Lines]:
                 columns = [cell for i, cell in enumerate(columns) if i != place]
                 rows = [[cell for i, cell in enumerate(row) if i != place] for row in rows]
         bounded = any("[" in cell for row in rows for cell in row[1:])
-        notes = [f"% [95 % interval], {about}" if bounded else f"%, {about}: {_no_intervals(view, models, full)}"]
-        if bounded and (few := few_videos(view)):
-            notes.append(few)
-        cautions = (*view.doubts, *data.cautions(), *note_lines(models))
-        notes += list(dict.fromkeys(view.words.say(note, names=models) for note in cautions if note))
-        known = {name: model for name, model in models.items() if isinstance(model, ClassificationResult)}
-        notes += [f"{printable(name)}: {stopped(model)}" for name, model in known.items() if model.stopped_early]
-        notes += [_bounds(name, model, model.bounds, data.k) for name, model in known.items() if model.bounds]
-        notes += list(dict.fromkeys(_ceiling_line(model.ceiling, data.k) for model in known.values() if model.ceiling))
-        notes += [*out_of_reach(models), *published_means(models)]
-        notes += [note for study in applying(view) for note in study.notes(view, task)]
-        out.append((f"{printable(data.name)}: {task}", columns, rows, notes))
-    return [view.cautioned(one) for one in (*out, *(lines for study in applying(view) for lines in study.lines(view)))]
+        lines = [f"% [95 % interval], {about}" if bounded else f"%, {about}: {_no_intervals(view, models, full)}"]
+        lines += notes(models, view)
+        lines += [note for study in applying(view) for note in study.notes(view, task)]
+        out.append((f"{printable(data.name)}: {task}", columns, rows, lines))
+    for study in applying(view):
+        for title, columns, rows, lines in study.lines(view):
+            out.append((f"{printable(data.name)}: {title[:1].lower()}{title[1:]}", columns, rows, lines))
+    return [view.cautioned(one) for one in out]
 
 
 def _no_intervals(view: View, models: Mapping[str, ModelResult], columns: Sequence[Measure[Any]]) -> str:
@@ -371,32 +361,3 @@ def _no_intervals(view: View, models: Mapping[str, ModelResult], columns: Sequen
 def _value(found: Estimate) -> str:
     """Return the value without its bounds, which are in results.json, so that the table stays narrow."""
     return "—" if found.value is None else f"{100 * found.value:.1f}"
-
-
-def _ceiling_line(top: Ceiling, k: int) -> str:
-    """Return the highest accuracy that is possible without the classes that the model lacks."""
-    if k == 0:
-        return (
-            f"{printable(top.source)} has no class for {printable(some(top.childless), limit=600)}: "
-            f"{counted(top.anchors_out_of_reach, 'image')} cannot be right, so accuracy is at most "
-            f"{100 * top.acc_orig:.1f}"
-        )
-    return (
-        f"{printable(top.source)} has no class for {printable(some(top.childless), limit=600)}: "
-        f"{counted(top.anchors_out_of_reach, 'anchor')} cannot be right, so acc_orig is at most "
-        f"{100 * top.acc_orig:.1f} and acc_pmk at most {100 * top.acc_pmk:.1f}"
-    )
-
-
-def _bounds(name: str, model: ClassificationResult, bounds: Bounds, k: int) -> str:
-    low, high = bounds.acc_pmk
-    if k == 0:
-        return (
-            f"{printable(name)}: {counted(model.unscored.sets, 'image')} without a prediction; accuracy between "
-            f"{100 * low:.1f} (all of them wrong) and {100 * high:.1f} (all right)"
-        )
-    lacking = f"{counted(model.unscored.frames, 'frame')} without a prediction"
-    return (
-        f"{printable(name)}: {counted(model.unscored.sets, 'set')} unscored ({lacking}); acc_pmk between "
-        f"{100 * low:.1f} (all of them wrong) and {100 * high:.1f} (all right)"
-    )

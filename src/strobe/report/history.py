@@ -24,10 +24,11 @@ _NAMES = {Task.CLASSIFICATION: ("acc_orig", "acc_pmk"), Task.DETECTION: ("map_or
 
 def _figures(step: HistoryStep) -> dict[str, Estimate]:
     """Return the figures of a step by name: one measure if no set has a label."""
+    noise = {} if step.noise is None else {"noise": step.noise}
     if step.figure is not None:
-        return {step.measure or "": step.figure}
+        return {step.measure or "": step.figure, **noise}
     orig, pmk = _NAMES[step.task]
-    return {orig: step.orig, pmk: step.pmk, "drop": step.drop}
+    return {orig: step.orig, pmk: step.pmk, "drop": step.drop, **noise}
 
 
 def _tested(step: HistoryStep) -> str:
@@ -41,11 +42,13 @@ def history_rows(found: History) -> list[tuple[str, list[list[str]]]]:
     for line, steps in found.lines().items():
         unit = "points" if steps[0].unit in (None, "share") else SUFFIXES[steps[0].unit].strip()
         since_previous = f"{_tested(steps[0])} since the previous, {unit}"
-        rows = [["", "when", *_figures(steps[0]), since_previous, f"since the first, {unit}"]]
+        names = list(dict.fromkeys(name for step in steps for name in _figures(step)))
+        rows = [["", "when", *names, since_previous, f"since the first, {unit}"]]
         rows[0].append(f"since the best so far, {unit}")
         shown = {step.name: _step(step) for step in steps}
         for one in steps:
-            figures = [_text(one, figure) for figure in _figures(one).values()]
+            known = _figures(one)
+            figures = [_text(one, known[name], name) if name in known else "—" for name in names]
             best = _since(one, one.since_best, one.clearly_best)
             best += "" if one.best is None else f" ({shown[one.best]})"
             since = _since(one, one.since, one.clearly), _since(one, one.since_first, one.clearly_first)
@@ -91,9 +94,9 @@ def _when(at: str) -> str:
     return printable(at[:16].replace("T", " ")) or "—"
 
 
-def _text(step: HistoryStep, figure: Estimate) -> str:
-    """Return a figure in the unit of its measure."""
-    if step.unit in (None, "share"):
+def _text(step: HistoryStep, figure: Estimate, name: str = "") -> str:
+    """Return a figure in the unit of its measure; noise is a share, whatever the steps are compared on."""
+    if step.unit in (None, "share") or name == "noise":
         return with_interval(figure)
     return figure.text(scale=1, digits=2).replace("-", "−")
 

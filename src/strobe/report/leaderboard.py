@@ -130,7 +130,11 @@ def leaderboard_page(runs: Sequence[LeaderboardRun]) -> str:
         }
         for board in every
     ]
-    return render("leaderboard.html.j2", {"boards": boards, "n_runs": len(runs)}, scripts=("page.js",))
+    return render(
+        "leaderboard.html.j2",
+        {"title": "Leaderboard · strobe", "boards": boards, "n_runs": len(runs)},
+        scripts=("page.js",),
+    )
 
 
 _DIFFERENT = {"digest": "sets", "k": "k", "axis": "axis", "subset": "subset", "merge": "class merging"}

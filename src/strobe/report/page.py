@@ -29,13 +29,11 @@ from strobe.report.story import examples, explained, gallery_words, glossary
 from strobe.report.study import STUDIES, PageInput, applying, decided, studies
 from strobe.report.style import LIGHT
 from strobe.report.view import MOST_SHOWN, View, count_sources, in_short_names
-from strobe.report.wording import is_sure, p_text, plain_number
+from strobe.report.wording import plain_number
 
 _BRIEF_EXAMPLES = 3
 FEW_FAILURES = 3
 """The largest number of failed models in an open list. A longer list is collapsed."""
-FEW_PAIRS = 2
-"""The most comparisons without a significant difference in the open table. More are collapsed."""
 MANY_DETAILS = 12
 """The largest number of models whose settings get a line each.
 
@@ -220,7 +218,6 @@ def _context(
     about = read_json(path) if (path := inside(run, "run.json")).is_file() else {}
     about = about if isinstance(about, Mapping) else {}
     head, lede = story.lead(view)
-    pairs, left_out = story.comparisons(view)
     subtitle = decided(view, lambda study: study.question(view))
     info = replace(view.results.dataset, name=printable(view.results.dataset.name or dataset.name))
     shared = {name: value for study in applying(view) for name, value in study.content(view).items()}
@@ -247,16 +244,12 @@ def _context(
         "example": None if view.words.is_still else next(iter(examples(choice, gallery, most=1)), None),
         "gallery": gallery_words(choice, gallery, dataset, view, limit=options.gallery_sets),
         "gallery_json": as_script(gallery.data),
-        "comparison": pairs,
-        "fold_pairs": unclear if (unclear := sum(not is_sure(pair) for pair in pairs)) > FEW_PAIRS else 0,
+        "comparison": story.comparison_tables(view),
         "as_script": as_script,
         "in_gallery": {one["id"] for one in gallery.data["sets"]} if choice.change else (),
-        "pairs_left_out": left_out,
-        "compared": story.compared(view, left_out),
         "facts": story.facts(view, about),
         "details": story.run_details(view, about),
         "plain": plain_number,
-        "p_text": p_text,
     }
 
 

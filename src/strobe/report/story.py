@@ -16,12 +16,26 @@ from strobe.core.errors import printable
 from strobe.report.gallery import Gallery
 from strobe.report.headline import SUSPECT
 from strobe.report.study import decided
-from strobe.report.view import View
-from strobe.report.wording import better_first, cause_text, counted, is_known, is_sure, join, percent, plain_number
+from strobe.report.view import Lines, View
+from strobe.report.wording import (
+    better_first,
+    cause_text,
+    counted,
+    is_known,
+    is_sure,
+    join,
+    p_text,
+    percent,
+    plain_number,
+    with_interval,
+)
 
 M = TypeVar("M", bound=ModelResult)
 
 _WARNINGS = 3  # the largest number of models whose warning is part of the lead
+
+FEW_PAIRS = 2
+"""The most comparisons without a significant difference in the open table. More are collapsed."""
 
 MOST_PAIRS = 60
 """The largest number of rows of the comparison on the page. With many models, tables/comparison.csv has the rest."""
@@ -111,6 +125,39 @@ def comparisons(view: View) -> tuple[list[Comparison], int]:
     rows = sorted(view.listed(every, MOST_PAIRS), key=lambda row: (order[row.metric], not is_sure(row)))[:MOST_PAIRS]
     shown = [replace(better_first(row), sentence=view.words.say(row.sentence, names=(row.a, row.b))) for row in rows]
     return shown, len(every) - len(shown)
+
+
+def comparison_tables(view: View) -> tuple[Lines, Lines | None] | None:
+    """Return the comparisons, and those without a significant difference in a table of their own if there are many.
+
+    Return None without a comparison.
+    """
+    pairs, left_out = comparisons(view)
+    if not pairs:
+        return None
+    rows = [
+        [
+            row.sentence or f"{row.a} vs. {row.b}",
+            *map(printable, (row.a, row.b, view.words.metric(row.metric))),
+            with_interval(row.difference),
+            *("—" if only is None else str(only) for only in (row.only_a, row.only_b)),
+            p_text(row.p if row.p_holm is None else row.p_holm),
+        ]
+        for row in pairs
+    ]
+    notes = [
+        f"{compared(view, left_out)} on the same {'images' if view.words.is_still else 'sets'}. p is corrected for the "
+        "number of pairs (Holm). Where p is 1, the interval is simultaneous: it is at the level of all pairs together."
+    ]
+    if left_out:
+        notes.append(f"{plain_number(left_out)} more rows are in tables/comparison.csv.")
+    columns = ["Verdict", "A", "B", "Measure", "A − B, points", "Only A", "Only B", "p"]
+    unclear = [cells for cells, row in zip(rows, pairs, strict=True) if not is_sure(row)]
+    if len(unclear) <= FEW_PAIRS:
+        return ("Paired comparisons", columns, rows, notes), None
+    sure = [cells for cells, row in zip(rows, pairs, strict=True) if is_sure(row)]
+    more = f"{counted(len(unclear), 'comparison')} without a significant difference"
+    return ("Paired comparisons", columns, sure, notes), (more, columns, unclear, [])
 
 
 def compared(view: View, left_out: int) -> str:

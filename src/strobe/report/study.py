@@ -1,7 +1,7 @@
 """A study answers one question about a run. The report calls every study in turn and knows none by name.
 
 `score` calls `collector`, which adds to the results. The code that writes the tables, the terminal output and the page
-calls the other methods. Every method has a default that adds nothing, so a study defines only the parts it has.
+calls the other functions. Every function has a default that adds nothing, so a study defines only the parts it has.
 docs/plugins.md has an example. `STUDIES` lists the studies; installed packages may add more.
 """
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from operator import attrgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from strobe.analyses.model_results import ModelResult
 from strobe.core.answers import Answers
@@ -71,90 +71,65 @@ class Chapter:
     data: Mapping[str, object] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Study:
     """One question about a run: its part of the results, and how the tables, the terminal and the page show it."""
 
-    name: ClassVar[str]
-    task: ClassVar[Task | None] = None
+    name: str
+    task: Task | None = None
     """The task whose models this study scores, or None if the study only adds to the results of other studies.
 
     In a run without models of this task, the study scores nothing.
     """
-    decides: ClassVar[int] = 0
+    decides: int = 0
     """The precedence: the study with the highest number gives the page's title, first sentence and terms."""
-    tables: "ClassVar[Mapping[str, Callable[[View], Table]]]" = MappingProxyType({})
+    tables: Mapping[str, Callable[[View], Table]] = field(default_factory=dict)
     """The tables by the name of their file. A table without rows is not written."""
-    drawings: "ClassVar[Sequence[FigureSpec]]" = ()
+    drawings: "Sequence[FigureSpec]" = ()
     """All figures that the study can draw. Files of figures that a later report does not draw are removed."""
-    scripts: ClassVar[Sequence[str]] = ()
+    scripts: Sequence[str] = ()
     """Scripts of the page, each "package:file"."""
-    needs_to_score: ClassVar[tuple[str, ...]] = ()
+    needs_to_score: tuple[str, ...] = ()
     """Attributes of `Scoring`, such as "dataset.variants". If all of them are empty, `collector` is not called."""
-    needs_to_show: ClassVar[tuple[str, ...]] = ()
-    """Attributes of `View`, such as "results.people". If all of them are empty, no method gets the view."""
+    needs_to_show: tuple[str, ...] = ()
+    """Attributes of `View`, such as "results.people". If all of them are empty, no function gets the view."""
+    applies: Callable[[View], bool] = lambda _: True
+    """Whether the study has anything to show for these results. If not, no other function gets the view."""
+    collector: "Callable[[Scoring], Collector | None]" = lambda _: None
+    """The object that collects the study's results during scoring, or None if the study does not apply."""
+    lines: Callable[[View], Sequence[Lines]] = lambda _: ()
+    """The study's tables of text, for the terminal and the page."""
+    notes: Callable[[View, Task], Sequence[str]] = lambda _view, _task: ()
+    """Notes below a task's headline table in the terminal. A run without labels has no such table; use `lines` there.
+    """
+    lead: Callable[[View, Mapping[str, ModelResult]], tuple[str, str] | None] = lambda _view, _models: None
+    """The first and second sentence of the page, or None if the study does not decide them.
 
-    def applies(self, view: View) -> bool:
-        """Return whether the study has anything to show for these results. If not, no other method gets the view."""
-        return True
-
-    def collector(self, scoring: "Scoring") -> "Collector | None":
-        """Return the object that collects the study's results during scoring, or None if the study does not apply."""
-        return None
-
-    def lines(self, view: View) -> Sequence[Lines]:
-        """Return the study's terminal tables."""
-        return ()
-
-    def notes(self, view: View, task: Task) -> Sequence[str]:
-        """Return notes below a task's headline table in the terminal.
-
-        A run without labels has no such table; use `lines` there.
-        """
-        return ()
-
-    def lead(self, view: View, models: Mapping[str, ModelResult]) -> tuple[str, str] | None:
-        """Return the first and second sentence of the page, or None if the study does not decide them.
-
-        `models` are the scored models, the most robust first, or empty.
-        """
-        return None
-
-    def question(self, view: View) -> str | None:
-        """Return the question in the page's title."""
-        return None
-
-    def explanation(self, view: View) -> tuple[str, list[str]] | None:
-        """Return the title and the paragraphs that explain the measurement."""
-        return None
-
-    def terms(self, view: View) -> list[tuple[str, str]] | None:
-        """Return the terms of the page with their meaning, if the study decides what is measured."""
-        return None
-
-    def figures(self, view: View) -> Sequence[SectionFigures]:
-        """Return the figures for this data, by section of the page."""
-        return ()
-
-    def answers_of(self, view: View) -> Sequence[str]:
-        """Return the models whose answers the chapter shows, in addition to the models of the gallery."""
-        return ()
-
-    def chapter(self, page: PageInput) -> Chapter | None:
-        """Return the study's own chapter of the page, or None if it has none for this data."""
-        return None
-
-    def content(self, view: View) -> Mapping[str, object]:
-        """Return further variables for the page's shared sections."""
-        return {}
+    It gets the scored models, the most robust first, or no model.
+    """
+    question: Callable[[View], str | None] = lambda _: None
+    """The question in the page's title."""
+    explanation: Callable[[View], tuple[str, list[str]] | None] = lambda _: None
+    """The title and the paragraphs that explain the measurement."""
+    terms: Callable[[View], list[tuple[str, str]] | None] = lambda _: None
+    """The terms of the page with their meaning, if the study decides what is measured."""
+    figures: Callable[[View], Sequence[SectionFigures]] = lambda _: ()
+    """The figures for this data, by section of the page."""
+    answers_of: Callable[[View], Sequence[str]] = lambda _: ()
+    """The models whose answers the chapter shows, in addition to the models of the gallery."""
+    chapter: Callable[[PageInput], Chapter | None] = lambda _: None
+    """The study's own chapter of the page, or None if it has none for this data."""
+    content: Callable[[View], Mapping[str, object]] = lambda _: MappingProxyType({})
+    """Further variables for the page's shared sections."""
 
 
 class StudyList(Registry[Study]):
     """The list of studies. It gives out a package's study in a wrapper that lets it add and not replace."""
 
     def _added(self, member: Study, plugin: Plugin) -> Study:
-        from strobe.report.added_study import AddedStudy
+        from strobe.report.added_study import added_study
 
-        return AddedStudy(member, plugin, list(self.own_members().values()))
+        return added_study(member, plugin, list(self.own_members().values()))
 
 
 STUDIES: Registry[Study] = StudyList(

@@ -84,25 +84,30 @@ def measured(found: Estimate, unit: str = "%") -> str:
     return _minus(text.replace("~", "\N{NO-BREAK SPACE}"))
 
 
-def with_interval(found: Estimate, mark: str = "") -> str:
-    """Return a value and its interval in per cent, with a true minus sign, and a mark after it.
+def with_interval(found: Estimate | None, mark: str = "") -> str:
+    """Return a value and its interval in per cent, with a true minus sign, and a mark after it. Without one, a dash.
 
     >>> with_interval(Estimate(value=-0.5, low=-0.6, high=-0.4, n=9))
     '−50.0 [−60.0, −40.0]'
     """
-    return EstimateText(_minus(found.text()) + mark, found)
+    return NONE if found is None else EstimateText(_minus(found.text()) + mark, found)
 
 
 class EstimateText(str):
-    """A printed figure that keeps the reason why its interval must be read with care, if there is one."""
+    """A printed figure with its estimate, by which tables are sorted and cautions are found."""
 
-    caution: str | None
+    estimate: Estimate
 
-    def __new__(cls, text: str, found: Estimate) -> "EstimateText":
-        """Return the text of an estimate with its caution."""
+    def __new__(cls, text: str, estimate: Estimate) -> "EstimateText":
+        """Return the text of an estimate."""
         out = super().__new__(cls, text)
-        out.caution = None if found.low is None else found.reason
+        out.estimate = estimate
         return out
+
+    @property
+    def caution(self) -> str | None:
+        """The reason why the interval must be read with care, if there is one."""
+        return None if self.estimate.low is None else self.estimate.reason
 
 
 def _minus(text: str) -> str:
@@ -271,7 +276,6 @@ def better_first(row: Comparison) -> Comparison:
     found = row.difference
     if not is_sure(row) or found.value is None or found.value >= 0:
         return row
-    low, high = (None if end is None else -end for end in (found.high, found.low))
     return replace(
         row,
         a=row.b,
@@ -280,8 +284,14 @@ def better_first(row: Comparison) -> Comparison:
         only_b=row.only_a,
         sets_only_a=row.sets_only_b,
         sets_only_b=row.sets_only_a,
-        difference=replace(found, value=-found.value, low=low, high=high),
+        difference=turned(found),
     )
+
+
+def turned(found: Estimate) -> Estimate:
+    """Return the difference with the opposite sign."""
+    value, low, high = (None if end is None else -end for end in (found.value, found.high, found.low))
+    return replace(found, value=value, low=low, high=high)
 
 
 _AXES = {"epsilon": "ε"}

@@ -160,16 +160,14 @@ def judge(
         held = {model.name: model for model in older.models(their, k=options.k)}
         age = str(older.about().get("at", ""))[:10] or None
         for one in new:
-            name = _older(one.columns.name, [*held], against)
-            shown = f"{name} ({printable(against.name)})" if name == one.columns.name else name
+            name = _older(one.name, [*held], against)
+            shown = f"{name} ({printable(against.name)})" if name == one.name else name
             if (earlier := entrant_of(clips, held[name], name=shown)) is not None:
                 pairs.append((earlier, one))
     else:
         baseline = read_baseline(against)
         age = baseline.age
-        pairs = [
-            (baseline_entrant(clips, Run(run), baseline, model=one.columns.name, file=against), one) for one in new
-        ]
+        pairs = [(baseline_entrant(clips, Run(run), baseline, model=one.name, file=against), one) for one in new]
     found = tuple(pair_on_clips(clips, old, one, scope=scope) for old, one in pairs)
     return Judged(
         against=str(against),

@@ -117,7 +117,7 @@ def bless(run: Path, file: Path, *, models: Sequence[str] = (), progress: Progre
             own = [used[label] if label >= 0 else label for label in labels.tolist()]
             origin = origin_of(model, name=model.name)
             entrant = answers_entrant(clips, answers, name=model.name, names=names, origin=origin)
-            columns = entrant.columns.columns
+            columns = entrant.columns
             held[model.name] = BaselineModel(
                 decode=origin.decode,
                 answers=tuple((label, len(list(frames))) for label, frames in groupby(own)),

@@ -1,7 +1,7 @@
 """Compare models on the same clips without labels: the verdict of each pair, and the places that differ."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
 from typing import Any
@@ -20,6 +20,7 @@ from strobe.analyses.clips import (
     worth,
 )
 from strobe.analyses.measures import Measure, column_of, measures_of
+from strobe.analyses.model_results import NOISE
 from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.variants_view import overall
 from strobe.analyses.video_measures import VideoAnswers
@@ -30,10 +31,11 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.estimate import Missing
 from strobe.core.tasks import Task
-from strobe.metrics.columns import Column, Measured, without_each
+from strobe.metrics.columns import Column, without_each
 from strobe.metrics.flicker import spots
 from strobe.store.opening import Opened
 from strobe.store.run_folder import Run, StoredModel
+from strobe.studies.noise.score import noise_column, repeated_answers
 from strobe.studies.unlabelled.records import FlickerOptions
 
 MOST_PAIRS = 10
@@ -45,12 +47,16 @@ LEAST_SECONDS = 10
 
 @dataclass(frozen=True)
 class Clips:
-    """The videos that models are compared on without labels. `cuts` counts the sets excluded because of a scene cut."""
+    """The videos that models are compared on without labels. `cuts` counts the sets excluded because of a scene cut.
+
+    `is_labelled` is set for the sets with a label, on which accuracy is compared too.
+    """
 
     shared: FlickerPlan
     dataset: Dataset
     cuts: int
     options: ScoreOptions = field(default_factory=ScoreOptions)
+    is_labelled: bool = False
 
     @property
     def measures(self) -> tuple[Measure[Any], ...]:
@@ -126,24 +132,20 @@ class Origin:
     may_vary: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Entrant:
-    """A model to compare: its columns, the sets with all its answers (S,), its answers, and how they were made.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entrant(ModelColumns):
+    """A model to compare on the clips: its columns, its answers, and how they were made.
 
-    A detector has no `track`, and its `columns` are statistics, because the rows of two detectors differ in size. `own`
-    are the columns for its own figures.
+    A detector has no `track`, and its `columns` are statistics, because the rows of two detectors differ in size.
     """
 
-    columns: ModelColumns
-    scored: Bools
     track: Track | None
     origin: Origin
-    own: Mapping[str, Measured]
 
     @property
     def measures(self) -> tuple[Measure[Any], ...]:
         """The measures that need no label."""
-        return measures_of("boxes" if self.track is None else "unlabelled")
+        return (*measures_of("boxes" if self.track is None else "unlabelled"), NOISE[0])
 
 
 def entrant_of(clips: Clips, model: StoredModel, *, name: str) -> Entrant | None:
@@ -156,9 +158,20 @@ def entrant_of(clips: Clips, model: StoredModel, *, name: str) -> Entrant | None
     answers = model.load()
     if not isinstance(answers, ClassAnswers):
         return None
-    again = [_figures(clips, repeat) for repeat in model.repeats()]
+    again: list[dict[str, float]] = []
+
+    def repeats() -> Iterator[Answers]:
+        for repeat in model.repeats():
+            again.append(_figures(clips, repeat))
+            yield repeat
+
+    asked = repeated_answers(answers, repeats())
     names = clips.dataset.info.label_space.names
-    return answers_entrant(clips, answers, name=name, names=names, origin=origin_of(model, name=name), again=again)
+    found = answers_entrant(clips, answers, name=name, names=names, origin=origin_of(model, name=name), again=again)
+    if asked is None:
+        return found
+    columns = {**found.columns, "noise": noise_column(clips.shared.plan, asked)}
+    return replace(found, columns=columns, own=columns)
 
 
 def _detector(clips: Clips, model: StoredModel, *, name: str) -> Entrant | None:
@@ -172,7 +185,8 @@ def _detector(clips: Clips, model: StoredModel, *, name: str) -> Entrant | None:
     plan = clips.shared.plan
     lacking = plan.set_row[~answers.scored[plan.frame]]
     scored = np.bincount(lacking, minlength=plan.n_sets) == 0
-    return Entrant(ModelColumns(name=name, columns=columns), scored, None, origin_of(model, name=name), own)
+    origin = origin_of(model, name=name)
+    return Entrant(name=name, columns=columns, own=own, scored=scored, track=None, origin=origin)
 
 
 def _own_clips(clips: Clips, model: StoredModel) -> tuple[Clips, StoredModel] | None:
@@ -212,7 +226,9 @@ def answers_entrant(
         first = {key: np.nan if column.value is None else column.value for key, column in columns.items()}
         repeats = {key: np.array([first[key], *(one.get(key, np.nan) for one in again)]) for key in columns}
     track = Track(video.along, video.known, video.stopped, (*names, "none of the classes"))
-    return Entrant(ModelColumns(name=name, columns=columns, repeats=repeats), video.scored, track, origin, columns)
+    return Entrant(
+        name=name, columns=columns, own=columns, repeats=repeats, scored=video.scored, track=track, origin=origin
+    )
 
 
 def _figures(clips: Clips, answers: Answers) -> dict[str, float]:
@@ -247,17 +263,16 @@ def pair_on_clips(
     """Compare two classifiers, or two detectors, on the same clips. Raise StrobeError for one of each."""
     if old.measures != new.measures:
         raise StrobeError(
-            f"{printable(old.columns.name)} and {printable(new.columns.name)} cannot be compared, because one is a "
+            f"{printable(old.name)} and {printable(new.name)} cannot be compared, because one is a "
             "classifier and the other a detector"
         )
-    old_columns, new_columns, measures = old.columns, new.columns, old.measures
-    reason = other_machine(old.origin, new.origin)
-    found = differences(measures, old_columns, new_columns, scope=scope, tolerance=clips.tolerance(reason))
+    measures, reason = old.measures, other_machine(old.origin, new.origin)
+    found = differences(measures, old, new, scope=scope, tolerance=clips.tolerance(reason))
     lead = lead_of(measures, found)
     leading = next((one for one in found if one.measure == lead), None)
     effective = None
     if lead is not None and scope == "this-recording":
-        effective = worth(old_columns.columns[lead], new_columns.columns[lead])
+        effective = worth(old.columns[lead], new.columns[lead])
     cautions = []
     if reason is not None:
         cautions.append(f"{reason}; a change that 1 % of frames could make counts as the same")
@@ -271,8 +286,8 @@ def pair_on_clips(
         then = "so each detector is measured on other frames" if old.track is None else "and are not compared"
         cautions.append(f"{lacking} of {clips.shared.plan.n_sets} sets lack answers of one model, {then}")
     return ClipComparison(
-        old=old_columns.name,
-        new=new_columns.name,
+        old=old.name,
+        new=new.name,
         dataset=clips.dataset.name,
         scope=scope,
         videos=clips.names,

@@ -9,7 +9,7 @@ from pathlib import Path
 from strobe.analyses.answer_patterns import answer_lines, with_twins
 from strobe.analyses.ceilings import Ceilings
 from strobe.analyses.classification import Prepared, score
-from strobe.analyses.clips import ClipComparison, Scope
+from strobe.analyses.clips import ClipComparison, ModelColumns, Scope
 from strobe.analyses.comparison import Comparison, compare
 from strobe.analyses.detection import has_boxes
 from strobe.analyses.detection import score as score_boxes
@@ -27,15 +27,16 @@ from strobe.core.names import short_names
 from strobe.core.ports import Progress
 from strobe.core.readings import reading_lines
 from strobe.core.tasks import Task
+from strobe.metrics.columns import Measured
 from strobe.models.requested import requested_models
 from strobe.report.headline import out_of_reach
 from strobe.report.view import Subject, kinds_of
 from strobe.report.wording import counted
 from strobe.store.opening import Opened
 from strobe.store.run_folder import Run, StoredModel, Subset
-from strobe.studies.detection.records import DetectionOptions
 from strobe.studies.forms.records import FormScore
 from strobe.studies.forms.score import compared
+from strobe.studies.noise.score import asked_twice, noise_column, noise_score, repeated_answers
 from strobe.workflows.clips import clips_of, compare_on_clips
 
 
@@ -105,7 +106,13 @@ def compare_runs(
             if boxed and isinstance(answers, BoxAnswers):
                 boxes.append(_boxes_scored(dataset, answers, name, model, options))
             advance(1)
-    found = compare(judged, [*scores, *boxes])
+    noise: dict[str, Measured] = {}
+    if scores or boxes:
+        plan, _ = noise_plan(given, options, needs_labels=prepared is not None)
+        for name, model in entries:
+            if model.is_repeated and (noisy := noise_of(plan, model)) is not None:
+                noise |= {name: noisy.columns["noise"]}
+    found = compare(judged, [*scores, *boxes], noise=noise)
     said = in_words(found, given, k=options.k, detectors=with_twins(boxes))
     facts = {name: model.facts for name, model in entries}
     on_clips = compare_on_clips(clips, dict(entries), scope=scope) if clips is not None and by_flicker else ()
@@ -132,15 +139,31 @@ def compare_runs(
     )
 
 
-def flicker_plan(dataset: Dataset, options: ScoreOptions) -> tuple[Plan | None, int]:
-    """Return the sets on which flicker is measured, and the number of sets with a scene cut inside.
+def noise_plan(given: Dataset, options: ScoreOptions, *, needs_labels: bool) -> tuple[Plan, int]:
+    """Return the sets on which noise is measured, and the number of sets left out because of a scene cut.
 
-    The sets are None if flicker is not measured on the dataset, or if no set is left.
+    These are the sets on which accuracy is measured or, without any label, flicker.
     """
-    if no_flicker(dataset) is not None:
-        return None, 0
-    kept, cuts = without_cuts(overall(dataset), options.k)
-    return None if kept is None else Plan(kept, options), cuts
+    dataset = overall(given)
+    if not dataset.labelled.any() and no_flicker(given) is None:
+        kept, cuts = without_cuts(dataset, options.k)
+        if kept is not None:
+            return Plan(kept, options), cuts
+    return Plan(dataset.labelled_sets() if needs_labels else dataset, options), 0
+
+
+def noise_of(plan: Plan, model: StoredModel) -> ModelColumns | None:
+    """Return the noise of a model, or None if no set has two answers on all its frames."""
+    answers = repeated_answers(model.load(), model.repeats())
+    score = None if answers is None else noise_score(plan, answers)
+    if answers is None or score is None:
+        return None
+    return ModelColumns(
+        name=model.name,
+        columns={"noise": noise_column(plan, answers)},
+        figures={"noise": score.noise, "beyond_noise": score.beyond_noise},
+        scored=asked_twice(plan, answers),
+    )
 
 
 def cut_lines(cuts: int) -> tuple[str, ...]:
@@ -239,8 +262,8 @@ def _boxes_scored(
     dataset: Dataset, answers: BoxAnswers, name: str, model: StoredModel, options: ScoreOptions
 ) -> DetectionScore:
     """Return the score of a detector, with the classes that it cannot find."""
-    how = DetectionOptions(k=options.k, interval=options.interval, bootstrap=False)
-    found = score_boxes(dataset, answers, model=name, options=how)
+    how = ScoreOptions(k=options.k, interval=options.interval, bootstrap=False)
+    found = score_boxes(dataset, answers, model=name, how=how)
     return replace(found, ceiling=Ceilings(dataset).of_detector(model.facts))
 
 

@@ -1,28 +1,28 @@
 """`strobe gate`: judge a model by limits on its figures, and on its losses against baselines on the same sets."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from strobe.analyses.clips import Scope
-from strobe.analyses.comparison import COMPARED, Score, columns_of, compare
+import numpy as np
+
+from strobe.analyses.clips import ClipComparison, ModelColumns, Scope
+from strobe.analyses.comparison import COMPARED, Change, change, columns_of, compare, scored_sets
 from strobe.analyses.detection import has_boxes
 from strobe.analyses.forms import form_families
-from strobe.analyses.gate import Gate, Limit, MissingSets, Opponent, extremes, judge, opponent, outcome
+from strobe.analyses.gate import Check, Gate, Limit, Quantity, judge, losses_of, outcome
 from strobe.analyses.gate_plan import GatePlan, plan_loss
 from strobe.analyses.label_sample import is_planned
-from strobe.analyses.measures import measures_of
-from strobe.analyses.model_results import CLASSIFICATION, DETECTION, NOISE, ClassificationScore, figures_of
+from strobe.analyses.measures import Measure, measures_of
+from strobe.analyses.model_results import CLASSIFICATION, NOISE, figures_of
 from strobe.analyses.plan import NOT_VIDEO, Plan, ScoreOptions
 from strobe.analyses.results import Cohort
 from strobe.analyses.variants_view import overall
 from strobe.analyses.video_plan import FlickerPlan, no_flicker
-from strobe.core.answers import ClassAnswers
 from strobe.core.codec import encode
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
-from strobe.core.estimate import Estimate
 from strobe.core.files import write_json, write_text
 from strobe.core.locks import writes
 from strobe.core.names import short_names, shown_models
@@ -30,8 +30,6 @@ from strobe.core.ports import Progress
 from strobe.core.readings import reading_lines
 from strobe.core.swaps import swapping
 from strobe.core.tasks import Task
-from strobe.metrics.columns import estimate
-from strobe.metrics.intervals import nothing
 from strobe.metrics.power import PairSpread, spread_of
 from strobe.report.gate import as_junit, as_markdown
 from strobe.report.view import Subject, kinds_of
@@ -39,12 +37,10 @@ from strobe.report.wording import counted
 from strobe.store.opening import Opened
 from strobe.store.run_folder import Run, StoredModel
 from strobe.studies.forms.measures import FormPair
-from strobe.studies.noise.score import noise_score, repeated_answers
 from strobe.studies.unlabelled.records import FlickerOptions
-from strobe.studies.variants.records import Contrast
 from strobe.studies.variants.score_contrasts import own_contrasts
 from strobe.workflows.clips import Clips, Entrant, clips_of, entrant_of, pair_on_clips
-from strobe.workflows.compare import cut_lines, doubt_lines, flicker_plan, of_one_dataset, scores_of
+from strobe.workflows.compare import cut_lines, doubt_lines, noise_of, noise_plan, of_one_dataset, scores_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +66,8 @@ class GateOptions:
 class _Entrants:
     """The data, the model to judge, the baselines by display name, and all model names in the runs."""
 
+    request: GateOptions
+    progress: Progress
     opened: Opened
     model: StoredModel
     baselines: Mapping[str, StoredModel]
@@ -80,24 +78,33 @@ class _Entrants:
         """Return the model first, then its baselines."""
         return {self.model.name: self.model, **self.baselines}
 
+    @property
+    def options(self) -> ScoreOptions:
+        """How the models are scored."""
+        return self.request.options
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _JudgedSets:
-    """The rules on accuracies, or on flicker: the sets they are judged on, the model's figures, and the baselines.
+class _Collected:
+    """The columns of the model and its baselines in one family of measures, and the sets that they are measured on.
 
-    `missing_varied` are the missing sets that `contrasts` use. `cautions` are about the excluded sets, which `cohort`
-    counts, and about the answers.
+    `measures` are those in which losses are judged, on the clips themselves if `clips` are given.
     """
 
-    limits: tuple[Limit, ...]
-    judged: Dataset
-    figures: Mapping[str, Estimate]
-    missing: MissingSets
-    opponents: Sequence[Opponent]
+    sets: Dataset
     cohort: Cohort
-    cautions: tuple[str, ...]
-    contrasts: Mapping[str, Contrast] = field(default_factory=dict)
-    missing_varied: int = 0
+    models: Mapping[str, ModelColumns]
+    measures: Sequence[Measure[Any]] = ()
+    clips: Clips | None = None
+    cautions: tuple[str, ...] = ()
+    changes: tuple[Change, ...] = ()
+    estimated: tuple[str, ...] = ()
+    """The contrasts that depend on boxes or masks that a model made."""
+
+    @property
+    def n_videos(self) -> int:
+        """The number of videos of the sets."""
+        return len(set(self.sets.video_of_set.tolist()))
 
 
 def gate(new: Path, request: GateOptions, progress: Progress) -> Gate:
@@ -110,241 +117,225 @@ def gate(new: Path, request: GateOptions, progress: Progress) -> Gate:
         raise StrobeError(
             "no limit given; use for example <<max_loss=acc_pmk=1>>, <<min=acc_pmk=50>> or <<max=drop=10>>"
         )
-    entrants = _entrants(new, request)
-    given, model = entrants.opened.dataset, entrants.model
-    names = tuple(entrants.baselines)
+    entrants = _entrants(new, request, progress)
+    given, name, names = entrants.opened.dataset, entrants.model.name, tuple(entrants.baselines)
     lost = next((limit for limit in request.limits if limit.kind == "max_loss"), None)
     if lost is not None and not names:
         raise StrobeError(f"<<max_loss={lost.measure}>> needs a baseline; add <<against=RUN>> or <<baseline=MODEL>>")
-    parts = _parts(entrants, request, progress)
-    judgements = [
-        judge(
-            part.limits,
-            part.figures,
-            part.opponents,
-            model=model.name,
-            contrasts=part.contrasts,
-            missing=part.missing,
-            missing_varied=part.missing_varied,
-            scope=request.scope,
-            n_videos=len(set(part.judged.video_of_set.tolist())),
-        )
-        for part in parts
-    ]
-    checks = tuple(one for limit in request.limits for found, _ in judgements for one in found if one.limit is limit)
-    changes = tuple(one for _, found in judgements for one in found)
-    judged, cohort, dataset = parts[0].judged, parts[0].cohort, overall(given)
-    lacking = [part.missing.n for part in parts] + [one.missing.n for part in parts for one in part.opponents]
-    shown, kinds, part = shown_models(entrants.known), kinds_of(given), entrants.opened.subset
-    subject = Subject(kinds=kinds)
-    checks = tuple(replace(check, sentence=subject.say(check.sentence)) for check in checks)
+    found: dict[Limit, tuple[Check, ...]] = {}
+    missing, pairs, collected = [0], [], _collected(entrants)
+    for limits, family in collected:
+        ours = family.models[name]
+        losses, on_clips = _losses(family, name, request.scope)
+        pairs += on_clips
+        missing += [int((~(ours.scored & model.scored)).sum()) for model in family.models.values()]
+        for limit in limits:
+            checks = judge(
+                [limit], ours, losses, options=request.options, scope=request.scope, n_videos=family.n_videos
+            )
+            note = "; it depends on estimated boxes or masks" if limit.measure in family.estimated else ""
+            found[limit] = tuple(replace(check, sentence=check.sentence + note) for check in checks)
+    shown, kinds, subset = shown_models(entrants.known), kinds_of(given), entrants.opened.subset
+    subject, families = Subject(kinds=kinds), [family for _, family in collected]
+    every = tuple(
+        replace(check, sentence=subject.say(check.sentence)) for limit in request.limits for check in found[limit]
+    )
+    cautions = (subject.say(line, names=list(entrants.all)) for family in families for line in family.cautions)
+    changes = tuple(change for family in families for change in family.changes)
+    dataset, cohort = overall(given), families[0].cohort
     return Gate(
-        passed=outcome(checks),
-        model=model.name,
+        passed=outcome(every),
+        model=name,
         baseline=names[0] if names else None,
         dataset=dataset.name,
-        n_sets=judged.n_sets,
-        n_sources=len(set(judged.video_of_set.tolist())),
+        n_sets=families[0].sets.n_sets,
+        n_sources=families[0].n_videos,
         k=dataset.info.k if request.options.k is None else request.options.k,
         scope=request.scope,
-        checks=checks,
+        checks=every,
         change=changes[0] if changes else None,
-        clips=tuple(one.clips for part in parts for one in part.opponents if one.clips is not None) or None,
+        clips=tuple(pairs) or None,
         short={one.name: shown[one.name] for one in entrants.all.values() if shown[one.name] != one.name} or None,
         kinds=kinds or None,
-        subset=None if part is None else part.name,
+        subset=None if subset is None else subset.name,
         baselines=names if len(names) > 1 else None,
         changes=changes if len(changes) > 1 else None,
-        missing_sets=max(lacking) or None,
+        missing_sets=max(missing) or None,
         unlabelled_sets=cohort.unlabelled_sets or None,
         sets_without_votes=cohort.sets_without_votes or None,
-        cautions=tuple(
-            dict.fromkeys(subject.say(line, names=list(entrants.all)) for part in parts for line in part.cautions)
-        )
-        + reading_lines({name: one.facts for name, one in entrants.all.items()})
+        cautions=(*dict.fromkeys(cautions), *reading_lines({name: one.facts for name, one in entrants.all.items()}))
         or None,
     )
 
 
-def _parts(entrants: _Entrants, request: GateOptions, progress: Progress) -> list[_JudgedSets]:
-    """Return the rules on accuracies, without labels, and on noise, each with its data; empty parts are left out."""
-    given = entrants.opened.dataset
-    dataset = overall(given)
-    names, of_noise = {measure.name for measure in measures_of("unlabelled")}, {one.name for one in NOISE}
-    of_clips = names
-    if dataset.labelled.any() or no_flicker(given) is not None:
-        # these are measured on the sets with a label
-        of_clips = names - {one.name for one in CLASSIFICATION} - {one.name for one in DETECTION}
-    of_pair = {measure.name for measure in measures_of("forms")}
-    noise = tuple(limit for limit in request.limits if limit.measure in of_noise)
-    changes = tuple(limit for limit in request.limits if limit.measure in of_pair)
-    if entrants.model.task is not Task.CLASSIFICATION:
-        of_clips = {measure.name for measure in measures_of("boxes")}
-        if not has_boxes(dataset):  # nothing else can be measured, and the message names what can
-            of_clips |= {limit.measure for limit in request.limits} - of_noise - of_pair
-    flicker = tuple(limit for limit in request.limits if limit.measure in of_clips)
-    others = tuple(limit for limit in request.limits if limit.measure not in of_clips | of_noise | of_pair)
-    losses = tuple(
-        limit
-        for limit in others
-        if limit.kind == "max_loss" and limit.measure in names and entrants.model.task is Task.CLASSIFICATION
-    )
-    if (others or losses) and is_planned(dataset) and entrants.model.task is Task.CLASSIFICATION:
+def _losses(family: _Collected, name: str, scope: Scope) -> tuple[dict[str, dict[str, Quantity]], list[ClipComparison]]:
+    """Return a model's losses by baseline and measure, and the comparisons on clips without labels."""
+    ours, pairs = family.models[name], {}
+    theirs = {other: model for other, model in family.models.items() if other != name}
+    for other, old in theirs.items():
+        if family.clips is not None and isinstance(ours, Entrant) and isinstance(old, Entrant):
+            pairs[other] = pair_on_clips(family.clips, old, ours, scope=scope, with_spots=not family.clips.is_labelled)
+    losses = {
+        other: losses_of(family.measures, ours, old, scope=scope, clips=pairs.get(other))
+        for other, old in theirs.items()
+    }
+    shown = family.clips is not None and not family.clips.is_labelled
+    return losses, [*pairs.values()] if shown else []
+
+
+def _collected(entrants: _Entrants) -> list[tuple[list[Limit], _Collected]]:
+    """Return the limits by family of measures, each family with the columns of all models."""
+    given, task = entrants.opened.dataset, entrants.model.task
+    dataset, families = overall(given), {limit: _family(limit, given, task) for limit in entrants.request.limits}
+    labelled = [limit for limit, family in families.items() if family in ("labels", "variants", "labelled clips")]
+    if labelled and task is Task.CLASSIFICATION and is_planned(dataset):
         raise StrobeError(
             f"{printable(given.name)}: a plan drew the sets with a label, and they are no random sample, so a gate "
-            f"cannot judge {next(iter(others or losses)).measure}; limit flicker, which is measured on all sets"
+            f"cannot judge {labelled[0].measure}; limit flicker, which is measured on all sets"
         )
-    others = tuple(limit for limit in others if limit not in losses)
-    parts = [_accuracies(entrants, request, others, progress)] if others else []
-    if losses:
-        parts.append(_flicker(entrants, request, losses, progress, labelled=True))
-    if flicker:
-        part = _flicker(entrants, request, flicker, progress)
-        note = f"flicker is measured on all {counted(part.judged.n_sets, 'set')}, with and without a label"
-        parts.append(replace(part, cautions=(note, *part.cautions)) if others or losses else part)
-    parts += [_noise(entrants, request, noise)] if noise else []
-    return [*parts, _changes(entrants, request, changes)] if changes else parts
+    out = []
+    for family, collect in _COLLECTORS.items():
+        limits = [limit for limit in entrants.request.limits if families[limit] == family]
+        if limits:
+            found = collect(entrants, limits)
+            if family == "clips" and labelled:
+                note = f"flicker is measured on all {counted(found.sets.n_sets, 'set')}, with and without a label"
+                found = replace(found, cautions=(note, *found.cautions))
+            out.append((limits, found))
+    return out
 
 
-def _accuracies(
-    entrants: _Entrants, request: GateOptions, limits: tuple[Limit, ...], progress: Progress
-) -> _JudgedSets:
-    given, model, options = entrants.opened.dataset, entrants.model, request.options
+def _family(limit: Limit, given: Dataset, task: Task) -> str:
+    """Return the family of a limit's measure: what it is computed from, and on which sets."""
+    if limit.measure in {measure.name for measure in measures_of("forms")}:
+        return "forms"
+    if limit.measure in {measure.name for measure in NOISE}:
+        return "noise"
+    if task is not Task.CLASSIFICATION:
+        is_box = limit.measure in {measure.name for measure in measures_of("boxes")}
+        return "clips" if is_box or not has_boxes(overall(given)) else "labels"
+    if limit.measure in {measure.name for measure in measures_of("unlabelled")}:
+        on_labels = overall(given).labelled.any() or no_flicker(given) is not None
+        if not on_labels or limit.measure not in {measure.name for measure in CLASSIFICATION}:
+            return "clips"
+        return "labelled clips" if limit.kind == "max_loss" else "labels"
+    return "variants" if limit.is_contrast and given.variants is not None else "labels"
+
+
+def _labels(entrants: _Entrants, _limits: Sequence[Limit]) -> _Collected:
+    """Collect the measures with labels or boxes, and how the sets changed since each baseline."""
+    given, model = entrants.opened.dataset, entrants.model
     dataset = overall(given)
-    scores = scores_of(dataset, entrants.all, options, progress)
+    scores = scores_of(dataset, entrants.all, entrants.options, entrants.progress)
     judged, cohort = _judged(dataset, model), Cohort.of(given, needs_labels=model.task is Task.CLASSIFICATION)
-    contrasts, missing_varied = _contrasts(given, model, request)
-    columns = {name: columns_of(score) for name, score in scores.items()}
-    new = scores[model.name]
-    return _JudgedSets(
-        limits=limits,
-        judged=judged,
-        figures=figures_of(new),
-        missing=MissingSets(n=new.unscored.sets, extremes=extremes(columns[model.name], interval=options.interval)),
-        opponents=[
-            opponent(
-                name,
-                COMPARED[model.task],
-                columns[model.name],
-                columns[name],
-                n_missing=_n_missing(new, scores[name]),
-                scope=request.scope,
-                comparisons=compare(dataset, [new, scores[name]]),
-            )
-            for name in entrants.baselines
-        ],
+    models = {}
+    for name, score in scores.items():
+        columns = columns_of(score)
+        models[name] = ModelColumns(
+            name=name, columns=columns, own=columns, figures=figures_of(score), scored=scored_sets(judged, score)
+        )
+    pairs = [compare(dataset, [scores[model.name], scores[name]]) for name in entrants.baselines]
+    changes = [[one for c in pair if (one := change(c, before=c.b))] for pair in pairs]
+    return _Collected(
+        sets=judged,
         cohort=cohort,
+        models=models,
+        measures=COMPARED[model.task],
+        changes=tuple(one for some in changes for one in some[:1]),
         cautions=(*cohort.cautions(), *doubt_lines(scores)),
-        contrasts=contrasts,
-        missing_varied=missing_varied,
     )
 
 
-def _n_missing(new: Score, old: Score) -> int:
-    """Return the number of sets that lack predictions of one of two models."""
-    if isinstance(new, ClassificationScore) and isinstance(old, ClassificationScore):
-        return int((~(new.scored & old.scored)).sum())
-    return max(new.unscored.sets, old.unscored.sets)
+def _variants(entrants: _Entrants, _limits: Sequence[Limit]) -> _Collected:
+    """Collect the model's losses between the variants of the dataset."""
+    given, model = entrants.opened.dataset, entrants.model
+    judged, answers, cohort = given.labelled_sets(), model.load().as_classes(), Cohort.of(given)
+    contrasts = own_contrasts(judged, answers, entrants.options)
+    lacking = judged.sets.set[~answers.scored[judged.sets.frame]]
+    ours = ModelColumns(
+        name=model.name,
+        figures={name: contrast.value for name, contrast in contrasts.items()},
+        scored=np.bincount(lacking, minlength=judged.n_sets) == 0,
+    )
+    return _Collected(
+        sets=_judged(overall(given), model),
+        cohort=cohort,
+        models={model.name: ours},
+        cautions=cohort.cautions(),
+        estimated=tuple(name for name, contrast in contrasts.items() if contrast.estimated),
+    )
 
 
-def _flicker(
-    entrants: _Entrants,
-    request: GateOptions,
-    limits: tuple[Limit, ...],
-    progress: Progress,
-    *,
-    labelled: bool = False,
-) -> _JudgedSets:
-    """Return the rules without labels, measured on all sets, or on the sets with a label (`labelled`).
+def _on_clips(entrants: _Entrants, limits: Sequence[Limit]) -> _Collected:
+    """Collect the measures without labels, on all sets. Raise StrobeError if nothing can be measured."""
+    given = entrants.opened.dataset
+    return _of_clips(entrants, limits[0].measure, *clips_of(given, overall(given), entrants.options))
 
-    Raise StrobeError if nothing can be measured without labels.
-    """
-    given, model, options = entrants.opened.dataset, entrants.model, request.options
-    name, dataset = limits[0].measure, overall(given)
-    clips: Clips | None
-    if labelled:
-        judged = dataset.labelled_sets()
-        why = None if judged.info.axis == "frame-offset" else NOT_VIDEO
-        clips, cuts = Clips(FlickerPlan(judged, options, FlickerOptions()), judged, 0, options), 0
-    else:
-        why = no_flicker(given)
-        clips, cuts = clips_of(given, dataset, options)
+
+def _on_labelled_clips(entrants: _Entrants, limits: Sequence[Limit]) -> _Collected:
+    """Collect the measures without labels on the sets with a label, for losses beside those of accuracy."""
+    judged = overall(entrants.opened.dataset).labelled_sets()
+    shared = FlickerPlan(judged, entrants.options, FlickerOptions())
+    clips = Clips(shared, judged, 0, entrants.options, is_labelled=True)
+    return _of_clips(entrants, limits[0].measure, clips, 0)
+
+
+def _of_clips(entrants: _Entrants, measure: str, clips: Clips | None, cuts: int) -> _Collected:
+    given, labelled = entrants.opened.dataset, clips is not None and clips.is_labelled
+    why = NOT_VIDEO if labelled and given.info.axis != "frame-offset" else None if labelled else no_flicker(given)
     if why is not None:
         raise StrobeError(
-            f"{printable(given.name)} has no {name}: {why}; limit drop or flip_rate, or use a dataset without labels"
+            f"{printable(given.name)} has no {measure}: {why}; limit drop or flip_rate, or use a dataset without labels"
         )
     if clips is None:
         raise StrobeError(f"{printable(given.name)}: a scene cut lies inside every set, so flicker cannot be measured")
-    held: dict[str, Entrant] = {}
-    with progress.task("scoring", len(entrants.all)) as advance:
+    models: dict[str, Entrant] = {}
+    with entrants.progress.task("scoring", len(entrants.all)) as advance:
         for label, stored in entrants.all.items():
             entrant = entrant_of(clips, stored, name=label)
             if entrant is None:
-                raise StrobeError(f"{printable(label)}: nothing can be measured without labels, so {name} is unknown")
-            held[label] = entrant
+                raise StrobeError(
+                    f"{printable(label)}: nothing can be measured without labels, so {measure} is unknown"
+                )
+            models[label] = entrant
             advance(1)
-    new, wanted = held[model.name], {limit.measure for limit in limits}
-    if not new.scored.any():
-        raise StrobeError(f"{printable(model.name)}: none of the {len(new.scored)} sets has all its answers")
-    columns = {name: column for name, column in new.own.items() if name in wanted}
-    how: Any = {"replicates": options.draws, "interval": options.interval}
+    ours = models[entrants.model.name]
+    if not ours.scored.any():
+        raise StrobeError(f"{printable(ours.name)}: none of the {len(ours.scored)} sets has all its answers")
     cohort = Cohort.of(given, needs_labels=labelled)
     cohort = cohort if labelled else replace(cohort, unlabelled_sets=0)
-    opponents = [
-        opponent(
-            name,
-            new.measures,
-            new.columns.columns,
-            old.columns.columns,
-            n_missing=int((~(new.scored & old.scored)).sum()),
-            scope=request.scope,
-            clips=pair_on_clips(clips, old, new, scope=request.scope, with_spots=not labelled),
-        )
-        for name, old in held.items()
-        if name != model.name
-    ]
-    return _JudgedSets(
-        limits=limits,
-        judged=clips.shared.plan.dataset,
-        figures={
-            **dict.fromkeys(new.columns.columns, nothing("it was not asked for")),
-            **{name: estimate(column, seed=options.seed, **how) for name, column in columns.items()},
-        },
-        missing=MissingSets(n=int((~new.scored).sum()), extremes=extremes(columns, **how)),
-        opponents=[replace(one, clips=None) for one in opponents] if labelled else opponents,
+    return _Collected(
+        sets=clips.shared.plan.dataset,
         cohort=cohort,
-        cautions=(*cohort.cautions(), *cut_lines(cuts if new.track is not None else 0)),
+        models=models,
+        measures=ours.measures,
+        clips=clips,
+        cautions=(*cohort.cautions(), *cut_lines(cuts if ours.track is not None else 0)),
     )
 
 
-def _noise(entrants: _Entrants, request: GateOptions, limits: tuple[Limit, ...]) -> _JudgedSets:
-    """Return the rules on noise. Raise StrobeError if the model was asked once."""
-    given, model, options = entrants.opened.dataset, entrants.model, request.options
-    dataset = overall(given)
-    plan, cuts = (None, 0) if dataset.labelled.any() else flicker_plan(given, options)
-    plan = plan or Plan(_judged(dataset, model), options)
-    found = repeated_answers(model.load(), model.repeats())
-    score = None if found is None else noise_score(plan, found)
-    if score is None:
-        raise StrobeError(
-            f"{printable(model.name)}: each frame was asked once, so {limits[0].measure} is unknown; run strobe eval "
-            "or predict again with <<repeat=3>>"
-        )
-    cohort = Cohort.of(given, needs_labels=bool(dataset.labelled.any()) and model.task is Task.CLASSIFICATION)
-    return _JudgedSets(
-        limits=limits,
-        judged=plan.dataset,
-        figures={"noise": score.noise, "beyond_noise": score.beyond_noise},
-        missing=MissingSets(n=score.unscored),
-        opponents=[],
-        cohort=cohort,
-        cautions=(*cohort.cautions(), *cut_lines(cuts)),
-    )
+def _noise(entrants: _Entrants, limits: Sequence[Limit]) -> _Collected:
+    """Collect the noise of the models that were asked several times. Raise StrobeError if one was asked once."""
+    given, needs_labels = entrants.opened.dataset, entrants.model.task is Task.CLASSIFICATION
+    plan, cuts = noise_plan(given, entrants.options, needs_labels=needs_labels)
+    is_loss = any(limit.kind == "max_loss" for limit in limits)
+    models = {}
+    for name, model in (entrants.all if is_loss else {entrants.model.name: entrants.model}).items():
+        found = noise_of(plan, model)
+        if found is None:
+            raise StrobeError(
+                f"{printable(model.name)}: each frame was asked once, so {limits[0].measure} is unknown; run strobe "
+                "eval or predict again with <<repeat=3>>"
+            )
+        models[name] = replace(found, name=name)
+    cohort = Cohort.of(given, needs_labels=bool(overall(given).labelled.any()) and needs_labels)
+    cautions = (*cohort.cautions(), *cut_lines(cuts))
+    return _Collected(sets=plan.dataset, cohort=cohort, models=models, measures=NOISE, cautions=cautions)
 
 
-def _changes(entrants: _Entrants, request: GateOptions, limits: tuple[Limit, ...]) -> _JudgedSets:
-    """Return the rules on what changes from the baseline to the model. Raise StrobeError without one baseline."""
-    lost, options = next((limit for limit in limits if limit.kind == "max_loss"), None), request.options
+def _forms(entrants: _Entrants, limits: Sequence[Limit]) -> _Collected:
+    """Collect what changes from the baseline to the model. Raise StrobeError without one baseline."""
+    lost, options = next((limit for limit in limits if limit.kind == "max_loss"), None), entrants.options
     if lost is not None or len(entrants.baselines) != 1:
         raise StrobeError(
             f"{limits[0].measure} is a change from one baseline; use <<max={limits[0].measure}=0.5>> with one "
@@ -353,16 +344,24 @@ def _changes(entrants: _Entrants, request: GateOptions, limits: tuple[Limit, ...
     (old,) = entrants.baselines.values()
     dataset = overall(entrants.opened.dataset)
     pair = FormPair(Plan(dataset, options), old.load(), entrants.model.load())
-    how: Any = {"replicates": options.draws, "seed": options.seed, "interval": options.interval}
-    return _JudgedSets(
-        limits=limits,
-        judged=dataset,
-        figures={name: estimate(column, **how) for name, column in pair.columns.items()},
-        missing=MissingSets(n=int((~pair.whole).sum())),  # what the other answers would be is unknown
-        opponents=[],
-        cohort=Cohort.of(entrants.opened.dataset, needs_labels=False),
-        cautions=(),
+    ours = ModelColumns(
+        name=entrants.model.name,
+        figures={name: options.estimate(column) for name, column in pair.columns.items()},
+        scored=pair.whole,  # what the other answers would be is unknown
     )
+    cohort = Cohort.of(entrants.opened.dataset, needs_labels=False)
+    return _Collected(sets=dataset, cohort=cohort, models={ours.name: ours})
+
+
+_COLLECTORS: Mapping[str, Callable[[_Entrants, Sequence[Limit]], _Collected]] = {
+    "labels": _labels,
+    "variants": _variants,
+    "labelled clips": _on_labelled_clips,
+    "clips": _on_clips,
+    "noise": _noise,
+    "forms": _forms,
+}
+"""How the columns of each family are collected, in the order of the cautions."""
 
 
 def _reference(models: Sequence[StoredModel], name: str | None) -> tuple[str, ...]:
@@ -371,7 +370,7 @@ def _reference(models: Sequence[StoredModel], name: str | None) -> tuple[str, ..
     return tuple(reference for reference, *others in families if name in others)
 
 
-def _entrants(new: Path, request: GateOptions) -> _Entrants:
+def _entrants(new: Path, request: GateOptions, progress: Progress) -> _Entrants:
     """Return the model to judge and its baselines. Raise StrobeError if a name is missing or ambiguous."""
     gone = next((run for run in request.against if not run.exists()), None)
     if gone is not None:
@@ -410,7 +409,7 @@ def _entrants(new: Path, request: GateOptions) -> _Entrants:
         same_name = [one.name for _, one in others].count(other.name) + (other.name == model.name) > 1
         baselines[f"{folder}/{other.name}" if same_name else other.name] = other
     known = tuple(one.name for part in held for one in part)
-    return _Entrants(opened=opened, model=model, baselines=baselines, known=known)
+    return _Entrants(request=request, progress=progress, opened=opened, model=model, baselines=baselines, known=known)
 
 
 def _judged(dataset: Dataset, model: StoredModel) -> Dataset:
@@ -433,34 +432,21 @@ def plan_gate(
             "<<churn>> is for a plan without a run, because a run and its baseline determine the churn; remove "
             "<<churn>> or the run"
         )
-    entrants = _entrants(new, request)
+    entrants = _entrants(new, request, progress)
     if len(entrants.baselines) != 1:
         raise StrobeError(
             "<<plan>> with a run measures one pair of models; use one <<against=RUN>> or one <<baseline=MODEL>>"
         )
-    part_of = {id(limit): part for part in _parts(entrants, request, progress) for limit in part.limits}
-    out = []
-    for limit in request.limits:
-        part = part_of[id(limit)]
-        (opponent,), videos = part.opponents, len(set(part.judged.video_of_set.tolist()))
-        loss = opponent.losses[limit.measure]
-        if loss.low is None or loss.high is None:
-            raise StrobeError(f"<<plan>> <<max_loss={limit.measure}>>: {loss.reason or 'no interval'}; use more videos")
-        out.append(plan_loss(limit, opponent.spreads.get(limit.measure) or spread_of(loss), n_videos=videos))
-    return tuple(out)
-
-
-def _contrasts(dataset: Dataset, model: StoredModel, request: GateOptions) -> tuple[dict[str, Contrast], int]:
-    """Return the model's losses between the variants of the dataset, if it has variants and a rule may use them.
-
-    Also return the number of sets of these variants without predictions.
-    """
-    answers = model.load() if any(limit.is_contrast for limit in request.limits) else None
-    if dataset.variants is None or not isinstance(answers, ClassAnswers):
-        return {}, 0
-    judged = dataset.labelled_sets()
-    lacking = ~answers.scored[judged.sets.frame]
-    return own_contrasts(judged, answers, request.options), len(set(judged.sets.set[lacking].tolist()))
+    measured: dict[Limit, GatePlan] = {}
+    for limits, family in _collected(entrants):
+        losses, _ = _losses(family, entrants.model.name, request.scope)
+        for limit in limits:
+            loss = losses[next(iter(entrants.baselines))][limit.measure]
+            if loss.figure.low is None or loss.figure.high is None:
+                why = loss.figure.reason or "no interval"
+                raise StrobeError(f"<<plan>> <<max_loss={limit.measure}>>: {why}; use more videos")
+            measured[limit] = plan_loss(limit, loss.spread or spread_of(loss.figure), n_videos=family.n_videos)
+    return tuple(measured[limit] for limit in request.limits)
 
 
 def _chosen(

@@ -32,12 +32,12 @@ from strobe.core.ports import Progress
 from strobe.core.readings import reading_lines
 from strobe.core.swaps import swapping
 from strobe.core.tasks import Task
-from strobe.metrics.columns import estimate, is_saturated
+from strobe.metrics.columns import is_saturated
 from strobe.report.history import history_drawing, history_table
 from strobe.report.tables import as_csv
 from strobe.store.run_folder import Run, StoredModel
 from strobe.workflows.clips import Clips, Entrant, clips_of, entrant_of, other_machine
-from strobe.workflows.compare import cut_lines, doubt_lines, of_one_dataset, scores_of
+from strobe.workflows.compare import cut_lines, doubt_lines, noise_of, noise_plan, of_one_dataset, scores_of
 
 
 def history(
@@ -94,12 +94,24 @@ def history(
             pairs = with_earlier([one for one in mine if isinstance(one, ClipScore)])
             for later, other in ((one.model, before.model) for one, before in pairs):
                 reason = other_machine(on_clips[other].origin, on_clips[later].origin)
-                both = (on_clips[other].columns, on_clips[later].columns)
                 (tested[later, other],) = differences(
-                    [measure], *both, scope="these-clips", tolerance=clips.tolerance(reason)
+                    [measure],
+                    on_clips[other],
+                    on_clips[later],
+                    scope="these-clips",
+                    tolerance=clips.tolerance(reason),
                 )
+    plans = {
+        task: noise_plan(opened.dataset, options, needs_labels=task is Task.CLASSIFICATION)[0]
+        for task in {model.task for model in held_models.values() if model.is_repeated}
+    }
+    noisy = {name: noise_of(plans[model.task], model) for name, model in held_models.items() if model.task in plans}
+    noise = {name: model.figures["noise"] for name, model in noisy.items() if model is not None}
     steps = [
-        step_of(name, line, (run, model.name, time), scores[name], earlier.get(name), tested)
+        replace(
+            step_of(name, line, (run, model.name, time), scores[name], earlier.get(name), tested),
+            noise=noise.get(name),
+        )
         for name, line, (run, time, model) in zip(names, lines, entries, strict=True)
     ]
     k = dataset.info.k if options.k is None else options.k
@@ -143,17 +155,15 @@ def _clip_scores(
 
     It is the first measure that leads and is not at its end for every step.
     """
-    models = {name: entrant.columns for name, entrant in entrants.items()}
     leading = dict.fromkeys(one for entrant in entrants.values() for one in entrant.measures if one.lead)
     order = sorted(leading, key=lambda one: -one.lead)
-    known = [one for one in order if all(model.value(one.name) is not None for model in models.values())]
-    free = [one for one in known if not is_saturated([model.columns[one.name] for model in models.values()])]
+    known = [one for one in order if all(model.value(one.name) is not None for model in entrants.values())]
+    free = [one for one in known if not is_saturated([model.columns[one.name] for model in entrants.values()])]
     measure = next(iter(free or known), None)
     if measure is None:
         return None, {}
-    how: Any = {"replicates": options.draws, "seed": options.seed, "interval": options.interval}
     return measure, {
-        name: ClipScore(model=name, measure=measure, figure=estimate(model.own[measure.name], **how))
+        name: ClipScore(model=name, measure=measure, figure=options.estimate(model.own[measure.name]))
         for name, model in entrants.items()
     }
 

@@ -146,6 +146,26 @@ class TrainingJob:
     pools: "list[DecodePool]" = field(default_factory=list)
     """The processes that read them, if there are any."""
 
+    @classmethod
+    def train(
+        cls,
+        recipe: Recipe,
+        material: Material | None,
+        model: str,
+        out: Path,
+        options: TrainOptions,
+        progress: Progress,
+        *,
+        held_out: Material | None = None,
+    ) -> Trained:
+        """Train a network by a recipe. Calling it again resumes, or returns the finished training."""
+        with in_training(options, progress) as (say, processes, device):
+            return cls(recipe, material, held_out, model, out, options, say, processes, device).run()
+
+    def run(self) -> Trained:
+        """Run the training: load the data and the start, run the steps, write the files."""
+        raise NotImplementedError
+
     @property
     def precision(self) -> str:
         """The number type of the training steps."""
@@ -255,12 +275,12 @@ class TrainingJob:
         If they are large, a `few` may wait in the GPU's memory. On a CPU, processes are not worth their start for few
         frames, or for frames that are read `once`.
         """
-        from strobe.engine.loading import faster_frames_on, reading_processes
+        from strobe.engine.loading import opened_frames, reading_processes
         from strobe.engine.reading import TOGETHER, FrameStream, processes_for_training
 
         frames, source, workers = material.dataset.frames, material.source, max(1, cores() // self.processes.count)
         if self.device != "cpu":
-            source = faster_frames_on(self.device, source, material.dataset, self.say, few=few)
+            source = opened_frames(self.device, source, material.dataset, few=few).noted(self.say)
         worth = self.device != "cpu" or (len(rows) >= _WORTH_PROCESSES and not once)
         if worth and not self.pools and (processes := reading_processes(source, workers, workers, least=2)):
             self.pools.append(processes_for_training(processes))

@@ -12,7 +12,7 @@ import pytest
 from strobe.annexes.backgrounds.ladders import CALLED
 from strobe.annexes.backgrounds.study import figures as figures_background
 from strobe.annexes.backgrounds.study.chapter import KINDS, ladder_strips
-from strobe.annexes.backgrounds.study.words import by_class, intro, ladder, verdict
+from strobe.annexes.backgrounds.study.words import class_lines, intro, ladder, verdict
 from strobe.core.answers import ClassAnswers
 from strobe.core.estimate import Missing
 from strobe.core.tasks import Task
@@ -21,7 +21,7 @@ from strobe.report.headline import headline, headline_lines
 from strobe.report.story import glossary, lead
 from strobe.report.view import View
 from strobe.report.wording import fields_of, join
-from strobe.studies.variants.tables import study
+from strobe.studies.variants.tables import change_lines
 from strobe.studies.variants.words import sided
 
 N = 80
@@ -106,16 +106,15 @@ def test_without_masks_cropping_is_called_what_it_is() -> None:
 def test_small_classes_are_not_counted_and_no_column_is_empty() -> None:
     data = made.ladder(24)
     view = View(results=made.results(data, made.answers(data, ("object-net",)), sized=False))
-    (table,) = by_class(ladder(view))
-    assert "every class has fewer than ten images" in table.sentence
-    assert table.few == "4 classes of fewer than ten images each"
+    ((_, _, rows, notes),) = class_lines(ladder(view))
+    assert "every class has fewer than ten images" in notes[0]
+    assert all(row[0].endswith(" (few)") for row in rows)
     one = view.results.models["object-net"]
     first, *others = one.added["background"].per_class
     background = replace(one.added["background"], per_class=(first, *(replace(row, small=False) for row in others)))
     models = {"object-net": replace(one, added={"background": background})}
-    (mixed,) = by_class(ladder(View(results=replace(view.results, models=models))))
-    assert [row.small for row, _ in mixed.rows] == [False, False, False, True]
-    assert not mixed.few
+    ((_, _, rows, _),) = class_lines(ladder(View(results=replace(view.results, models=models))))
+    assert [row[0].endswith(" (few)") for row in rows] == [False, False, False, True]
     assert [one.name for one in headline(view, Task.CLASSIFICATION).columns] == ["accuracy"]
 
 
@@ -124,12 +123,12 @@ def test_a_rung_has_one_name_in_chapter_tables_gallery_and_terminal(whole) -> No
     found = ladder(view)
     names = {(step.variant, step.level): step.name for step in found.steps}
     assert names["crop", 1.5] == "the box, 1.5 × as wide"
-    rows = study(view).rows
-    assert {row.name for row in rows} == {CALLED[variant] for variant in view.variants}
-    assert rows[0].what == "rung zoom"
-    assert (
-        "All variants share these settings: fit squash, boxes true. n is the number of images" in study(view).say
-    )  # what all share is said once
+    _, columns, rows, (note,) = change_lines(view)
+    assert {row[0].partition(" (")[0] for row in rows} >= {
+        CALLED[variant].partition(" (")[0] for variant in view.variants
+    }
+    assert rows[0][columns.index("settings")] == "rung zoom"
+    assert "All variants share these settings: fit squash, boxes true. n is the number of images" in note
     hashed = replace(next(iter(view.variants.values())), fields={"weights_of": "ab" * 32, "layers": "['a', 'b']"})
     assert fields_of(hashed) == ["weights of abababababab…", "layers a, b"]
     told = {(row.b, row.level): sided(view, row, row.b) for row in view.results.contrasts if row.a == "anchor"}
@@ -196,24 +195,24 @@ def test_strips_show_what_decides_and_every_answer(whole) -> None:
     data, answers, view = whole
     found = ladder(view)
     strips = ladder_strips(data, found, made.LadderSource(data), answers)
-    assert [one.kind for one in strips][:3] == [KINDS["ground"]] * 3
-    assert len({one.truth for one in strips[:3]}) == 3  # of different classes
-    assert len({one.name for one in strips}) == len(strips)
+    assert [one["kind"] for one in strips][:3] == [KINDS["ground"]] * 3
+    assert len({one["truth"] for one in strips[:3]}) == 3  # of different classes
+    assert len({one["name"] for one in strips}) == len(strips)
     place = {key: row for row, key in enumerate(data.frames.key)}
     for strip in strips:
-        right = {card.step.name: [said.right for said in card.said] for card in strip.cards}
-        anchor = place[strip.name]
-        assert [said.right for said in strip.cards[0].said] == [
+        right = {card["step"].name: [said["right"] for said in card["said"]] for card in strip["cards"]}
+        anchor = place[strip["name"]]
+        assert [said["right"] for said in strip["cards"][0]["said"]] == [
             int(answers[name].label[anchor]) in data.labels_of(anchor) for name in found.models
         ]
-        for card in strip.cards:
-            assert card.image.startswith("data:image/webp;base64,")
-            assert [said.model for said in card.said] == list(found.models)
-            assert card.step.is_estimated == (card.step.variant in made.MASKED)
-        same = [value for card in strip.cards if not card.step.is_control for value in right[card.step.name]]
-        if strip.kind == KINDS["calm"]:
+        for card in strip["cards"]:
+            assert card["image"].startswith("data:image/webp;base64,")
+            assert [said["model"] for said in card["said"]] == list(found.models)
+            assert card["step"].is_estimated == (card["step"].variant in made.MASKED)
+        same = [value for card in strip["cards"] if not card["step"].is_control for value in right[card["step"].name]]
+        if strip["kind"] == KINDS["calm"]:
             assert all(same)
-        if strip.kind == KINDS["ground"]:
+        if strip["kind"] == KINDS["ground"]:
             changed = [
                 right[name]
                 for name in right
@@ -222,13 +221,15 @@ def test_strips_show_what_decides_and_every_answer(whole) -> None:
             lost = [name for place, name in enumerate(found.models)
                     if right["the whole image"][place] and not all(row[place] for row in changed)]  # fmt: skip
             assert lost
-            assert strip.models == join(lost)
-    outside = [said for strip in strips for card in strip.cards for said in card.said if said.name == "no class"]
-    assert all(not said.right and not said.sure for said in outside)
+            assert strip["models"] == join(lost)
+    outside = [
+        said for strip in strips for card in strip["cards"] for said in card["said"] if said["name"] == "no class"
+    ]
+    assert all(not said["right"] and not said["sure"] for said in outside)
     assert ladder_strips(data, found, None, answers) == []
     labels = {name: ClassAnswers.from_labels(name, one.label) for name, one in answers.items()}
     bare = ladder_strips(data, found, made.LadderSource(data), labels)
-    assert all(not said.sure for strip in bare for card in strip.cards for said in card.said)
+    assert all(not said["sure"] for strip in bare for card in strip["cards"] for said in card["said"])
 
 
 class _Chapter(HTMLParser):
@@ -253,9 +254,10 @@ def test_the_page_its_tables_and_the_terminal(tmp_path: Path) -> None:
     chapter = _Chapter()
     chapter.feed(page)
     wanted = ["background", "q-ladder", "q-background_contrasts", "q-background_rungs", "q-background_context",
-              "q-background_models", "q-background_area", "q-background-numbers", "q-background-zoom",
-              "q-background-classes"]  # fmt: skip
+              "q-background_models", "q-background_area"]  # fmt: skip
     assert [one for one in chapter.ids if one in wanted] == wanted
+    for title in ("How much do background and object matter?", "Would the right crop be enough?"):
+        assert f"<h3>{title}</h3>" in page
     assert "q-variant_rungs" not in chapter.ids  # what the chapter tells is not told twice
     assert chapter.rungs % 17 == 0
     assert chapter.guessed == chapter.rungs // 17 * 9
@@ -277,7 +279,7 @@ def test_the_page_its_tables_and_the_terminal(tmp_path: Path) -> None:
     told = made.results(data, made.answers(data)).contrasts
     assert [str(bool(one.estimated)) for one in told] == [row["estimated"] for row in tables["contrasts"]]
     assert {row["estimated"] for row in tables["background"] + tables["background_classes"]} == {"True"}
-    for head in ("Lost without background ≈", "Lost without object ≈", "Object vs. background ≈", "Best crop",
+    for head in ("lost without background ≈", "lost without object ≈", "object vs. background ≈", "best crop",
                  "Background class (BG-Gap) ≈", "Magnification alone ≈"):  # fmt: skip
         assert f">{head}</th>" in page
     answers = made.answers(data)

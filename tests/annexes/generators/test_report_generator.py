@@ -15,12 +15,12 @@ from strobe.annexes.generators.study import figures as figures_generator
 from strobe.annexes.generators.study.chapter import build_strips
 from strobe.annexes.generators.study.words import (
     accepted_text,
-    by_class,
+    class_lines,
     generator_lead,
     granular,
     granular_rows,
     kept_text,
-    medians,
+    median_lines,
 )
 from strobe.report import story
 from strobe.report.headline import headline_lines
@@ -147,15 +147,16 @@ def test_without_pictures_there_are_no_strips(whole) -> None:
 def test_tables_say_the_figures(whole) -> None:
     view = View(results=whole[2])
     found = granular(view)
-    rows = medians(view, found)
-    assert [row.granularity for row in rows[::3]] == list(found.granularities)
-    first, search = rows[0], found.searches["latent", "standard"]
-    assert first.found == f"{search.found} of {search.found + search.censored}"
-    assert float(first.rms) == pytest.approx(search.median.value / np.sqrt(60), rel=0.01)
-    assert first.reproduced.value == 1
-    assert first.random.value < 0.5
-    (table, *_) = by_class(found)
-    assert [name for name, _ in table.rows] == list(made.CLASSES)
+    _, columns, rows, _ = median_lines(view, found)
+    assert [row[0] for row in rows[::3]] == list(found.granularities)
+    first, search = dict(zip(columns, rows[0], strict=True)), found.searches["latent", "standard"]
+    assert first["found"] == f"{search.found} of {search.found + search.censored}"
+    assert first["median"].startswith(f"{search.median.value:.3g}")
+    assert float(first["per neuron"]) == pytest.approx(search.median.value / np.sqrt(60), rel=0.01)
+    assert first["reproduced"].estimate.value == 1
+    assert first["random"].estimate.value < 0.5
+    ((_, _, rows, _), *_) = class_lines(found)
+    assert [row[0] for row in rows] == list(made.CLASSES)
     kept = found.preserved[0]
     assert {key: one.n for key, one in kept.before.items()} == {key: one.n for key, one in kept.share.items()}
     assert re.fullmatch(

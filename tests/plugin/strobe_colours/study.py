@@ -2,7 +2,6 @@
 
 from collections import Counter
 from dataclasses import replace
-from typing import ClassVar
 
 from strobe.analyses.scoring import Collector
 from strobe.report.study import Chapter, Study
@@ -14,7 +13,7 @@ class Shares(Collector):
     """Counts the answers of every classifier while the models are scored."""
 
     def __init__(self, scoring):
-        super().__init__()
+        super().__init__(scoring)
         self.names = scoring.dataset.info.label_space.names
         self.shares = {}
 
@@ -44,24 +43,10 @@ def lines(view):
     return [("Answers by class", ["model", "class", "share of frames"], cells, [])] if cells else []
 
 
-class AnswerShares(Study):
-    """How often each model gives each answer."""
-
-    name = NAME
-    tables: ClassVar = {"answer_shares": rows}
-
-    def collector(self, scoring):
-        """Apply to every dataset."""
-        return Shares(scoring)
-
-    def lines(self, view):
-        """Return the terminal table."""
-        return lines(view)
-
-    def chapter(self, page):
-        """Return the chapter of the page: an introduction and the table."""
-        content = {"intro": "How often each model gives each answer.", "tables": lines(page.view)}
-        return Chapter(name=NAME, title="Answers by class", content=content)
+def chapter(page):
+    """Return the chapter of the page: an introduction and the table."""
+    content = {"intro": "How often each model gives each answer.", "tables": lines(page.view)}
+    return Chapter(name=NAME, title="Answers by class", content=content)
 
 
-STUDY = AnswerShares()
+STUDY = Study(name=NAME, tables={"answer_shares": rows}, collector=Shares, lines=lines, chapter=chapter)

@@ -11,11 +11,9 @@ from strobe.annexes.generators.gan_training import NetTraining, sample_sheet
 from strobe.core.dataset import Dataset
 from strobe.core.files import write_bytes
 from strobe.core.png import png_bytes
-from strobe.core.ports import Progress
 from strobe.models.strobe_net import plan_of
-from strobe.train.recipe import Recipe, Training
-from strobe.workflows.options import TrainOptions
-from strobe.workflows.train_job import Material, Trained, in_training
+from strobe.train.recipe import Training
+from strobe.workflows.train_job import Trained
 
 if TYPE_CHECKING:
     from strobe.annexes.generators.auto_net import AutoFacts
@@ -28,21 +26,6 @@ if TYPE_CHECKING:
 SHEET = "reconstructions.png"
 _SHOWN, _MOST = 12, 1024
 """The number of images on the sheet, and the largest number of held-out images per evaluation."""
-
-
-def train_autoencoder(
-    recipe: Recipe,
-    material: Material,
-    model: str,
-    out: Path,
-    options: TrainOptions,
-    progress: Progress,
-    *,
-    held_out: Material | None = None,
-) -> Trained:
-    """Train an autoencoder by a recipe. Calling it again resumes, or returns the finished training."""
-    with in_training(options, progress) as (say, processes, device):
-        return _AutoencoderTraining(recipe, material, held_out, model, out, options, say, processes, device).run()
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,5 +108,8 @@ class _AutoencoderTraining(NetTraining):
 def _summary(done: Trained) -> str:
     return f"reconstructions explain {done.history[-1].figures[0]:.1%} of the variance of held-out images"
 
+
+train_autoencoder = _AutoencoderTraining.train
+"""Train an autoencoder by a recipe (`TrainingJob.train`)."""
 
 AUTOENCODER = Training(run=train_autoencoder, summary=_summary, package="strobe.annexes.generators")

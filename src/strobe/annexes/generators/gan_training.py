@@ -13,13 +13,11 @@ from strobe.core.errors import StrobeError, printable
 from strobe.core.files import write_bytes, write_text
 from strobe.core.labels import LabelSpace
 from strobe.core.png import png_bytes
-from strobe.core.ports import Progress
 from strobe.core.quoting import safe_markdown
 from strobe.models.strobe_net import plan_of
 from strobe.train.recipe import Recipe, Training
-from strobe.workflows.options import TrainOptions
 from strobe.workflows.train_card import CARD, CURVES, WEIGHTS, draw_curves, trained_on, versions_of
-from strobe.workflows.train_job import Material, Trained, TrainingJob, in_training
+from strobe.workflows.train_job import Material, Trained, TrainingJob
 
 if TYPE_CHECKING:
     from strobe.annexes.generators.auto_net import AutoFacts
@@ -36,21 +34,6 @@ SAMPLES = "samples.png"
 _PER_CLASS, _GAP = 12, 2
 _MOST = 1024
 """Largest number of samples and of held-out images per evaluation. Small batch sizes use fewer."""
-
-
-def train_gan(
-    recipe: Recipe,
-    material: Material,
-    model: str,
-    out: Path,
-    options: TrainOptions,
-    progress: Progress,
-    *,
-    held_out: Material | None = None,
-) -> Trained:
-    """Train a generator by a recipe. Calling it again resumes, or returns the finished training."""
-    with in_training(options, progress) as (say, processes, device):
-        return _GanTraining(recipe, material, held_out, model, out, options, say, processes, device).run()
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,5 +287,8 @@ def _summary(done: Trained) -> str:
     first, second = done.history[-1].named.values()
     return f"the discriminator classifies {first:.1%} of its samples and {second:.1%} of held-out images correctly"
 
+
+train_gan = _GanTraining.train
+"""Train a generator by a recipe (`TrainingJob.train`)."""
 
 GAN = Training(run=train_gan, summary=_summary, package="strobe.annexes.generators")

@@ -197,6 +197,28 @@ class SessionPool:
         self._idle: dict[tuple[str, tuple[int, int]], list[tuple[EngineSession, Any]]] = defaultdict(list)
         self.opened = 0
 
+    def open_ahead(self, clip: EncodedClip) -> None:
+        """Open all sessions for clips like this one, in a thread. `lent` waits for the first that is open."""
+        for _ in range(self._most):
+            self._room.acquire()
+        threading.Thread(target=self._open_all, args=(clip,), name="sessions", daemon=True).start()
+
+    def _open_all(self, clip: EncodedClip) -> None:
+        kind = (clip.codec, clip.size_wh)
+        for _ in range(self._most):
+            stream = self._streams()
+            session = self._engine.session(*kind, stream)
+            try:  # the driver opens a session when the first frame arrives
+                for data in (clip.packets[0].data, b""):
+                    session.decode(data)
+            except (NotForTheEngines, EngineHangs):  # reported when a frame is needed
+                session.close()
+            else:
+                with self._guard:
+                    self._idle[kind].append((session, stream))
+                    self.opened += 1
+            self._room.release()
+
     @contextmanager
     def lent(self, clip: EncodedClip) -> Iterator[tuple[EngineSession, Any]]:
         """Yield a session for the clip and its stream. A session in which anything failed is not used again."""

@@ -10,6 +10,7 @@ import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,11 @@ class VideosOnDevice:
         self._guard = threading.Lock()
         self._conversions: dict[int, FrameConversion] = {}
         self.handed_over: dict[int, str] = {}
+
+    def open_ahead(self) -> None:
+        """Open the sessions for the first video, before its frames are needed."""
+        with suppress(NotForTheEngines):
+            self._pool.open_ahead(self._clip(0))
 
     def read(self, row: int) -> Image:
         """Return the frame, decoded by the CPU."""

@@ -1,7 +1,7 @@
 """Models behind an address: what was asked and spent, and what they answered instead of a class."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from strobe.analyses.model_results import ModelResult
@@ -43,38 +43,18 @@ TABLES: Mapping[str, Callable[[View], Table]] = {
 }
 
 
-class RemoteModels(Study):
-    """What was spent on models behind an address, and their answers outside the classes."""
-
-    name = "remote"
-    tables = TABLES
-    needs_to_score = ("is_remote",)
-    needs_to_show = ("results.studies",)
-
-    def applies(self, view: View) -> bool:
-        """Return whether the run has a model behind an address."""
-        return bool(_scores(view))
-
-    def collector(self, scoring: Scoring) -> Collector:
-        """Return the object that collects the answers outside the classes."""
-        return RemoteScores()
-
-    def lines(self, view: View) -> Sequence[Lines]:
-        """Return what was spent, and the most frequent answers outside the classes."""
-        return _lines(view)
-
-    def chapter(self, page: PageInput) -> Chapter | None:
-        """Return the chapter with the same tables."""
-        intro = (
-            "These models were asked over a network. Answers outside the classes count as wrong. tables/outside.csv "
-            "has all of them."
-        )
-        return Chapter(
-            name="remote",
-            title="What was asked over the network?",
-            nav="Requests",
-            content={"intro": intro, "tables": _lines(page.view)},
-        )
+def _chapter(page: PageInput) -> Chapter | None:
+    """Return the chapter with the same tables."""
+    intro = (
+        "These models were asked over a network. Answers outside the classes count as wrong. tables/outside.csv "
+        "has all of them."
+    )
+    return Chapter(
+        name="remote",
+        title="What was asked over the network?",
+        nav="Requests",
+        content={"intro": intro, "tables": _lines(page.view)},
+    )
 
 
 def _lines(view: View) -> list[Lines]:
@@ -104,8 +84,8 @@ def _lines(view: View) -> list[Lines]:
 class RemoteScores(Collector):
     """Counts the answers outside the classes of each model behind an address."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, scoring: Scoring) -> None:
+        super().__init__(scoring)
         self._models: dict[str, RemoteScore] = {}
 
     def add(self, result: ModelResult | None, model: ScorableModel, answers: Answers) -> ModelResult | None:
@@ -128,4 +108,14 @@ class RemoteScores(Collector):
         return replace(results, studies={**(results.studies or {}), "remote": self._models})
 
 
-REMOTE = RemoteModels()
+REMOTE = Study(
+    name="remote",
+    tables=TABLES,
+    needs_to_score=("is_remote",),
+    needs_to_show=("results.studies",),
+    applies=lambda view: bool(_scores(view)),
+    collector=RemoteScores,
+    lines=_lines,
+    chapter=_chapter,
+)
+"""What was spent on models behind an address, and their answers outside the classes."""

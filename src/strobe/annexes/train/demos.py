@@ -9,7 +9,6 @@ import click
 from strobe.cli.common import Demo
 
 if TYPE_CHECKING:
-    from strobe.analyses.results import Results
     from strobe.core.ports import Progress
     from strobe.workflows.evaluate import Evaluation
 
@@ -18,12 +17,6 @@ def _training(out: Path, bar: "Progress", _offline: bool, *, size: str, seeds: i
     from strobe.annexes.train.demo import demo_training
 
     yield demo_training(out, bar, size=size, seeds=seeds)
-
-
-def _lines(results: "Results") -> Iterable[str]:
-    from strobe.annexes.train.study.tables import training_lines
-
-    return training_lines(results)
 
 
 TRAINING = Demo(
@@ -44,5 +37,4 @@ TRAINING = Demo(
             help="With --training: number of times that every recipe is trained.",
         ),
     ),
-    lines=_lines,
 )

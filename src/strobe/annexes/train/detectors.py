@@ -7,7 +7,6 @@ Without a dataset, strobe-tiny is trained on rendered clips, as the shipped weig
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,14 +22,12 @@ from strobe.core.ports import Progress
 from strobe.core.records import Box, Detections
 from strobe.core.tables import Boxes
 from strobe.models.options import LoadOptions
-from strobe.studies.detection.records import DetectionOptions
 from strobe.synthetic.classes import KINDS, LABEL_SPACE
 from strobe.synthetic.sets import SyntheticOptions, boxes_seen, synthetic_dataset
 from strobe.synthetic.world import DETECTION_WORLD, Clip, World
-from strobe.train.recipe import Recipe, Training
-from strobe.workflows.options import TrainOptions
+from strobe.train.recipe import Training
 from strobe.workflows.train_card import About, began, finish, noted, trained_on
-from strobe.workflows.train_job import Material, Trained, TrainingJob, in_training, load_options, places_of
+from strobe.workflows.train_job import Material, Trained, TrainingJob, load_options, places_of
 
 if TYPE_CHECKING:
     from strobe.annexes.train.grid import Samples, StreamedSamples
@@ -46,21 +43,6 @@ _FRAMES = 2
 """Frames per training clip. More frames would look alike."""
 _TRAINING, _TESTING = 11, 12
 """Disjoint ranges of seeds, so that no clip is used for both training and evaluation."""
-
-
-def train_detector(
-    recipe: Recipe,
-    material: Material | None,
-    model: str,
-    out: Path,
-    options: TrainOptions,
-    progress: Progress,
-    *,
-    held_out: Material | None = None,
-) -> Trained:
-    """Train a detector by a recipe. Calling it again resumes, or returns the finished training."""
-    with in_training(options, progress) as (say, processes, device):
-        return _DetectorTraining(recipe, material, held_out, model, out, options, say, processes, device).run()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +83,7 @@ class _DetectorMeasure:
                     detections[row] = self._in_classes(one)
                 advance(len(batch_rows))
         table = BoxAnswers.of_frames(detections, n_classes=len(self.dataset.info.label_space))
-        return score(self.dataset, table, model=self.start.name, options=DetectionOptions())
+        return score(self.dataset, table, model=self.start.name)
 
     def _in_classes(self, found: Detections) -> Detections:
         label = found.label - self.start.first_label
@@ -346,5 +328,8 @@ def _summary(done: Trained) -> str:
     told = zip(("map_orig", "map_pmk"), done.history[-1].named.values(), strict=True)
     return f"held out {', '.join(f'{name} {value:.1%}' for name, value in told)}"
 
+
+train_detector = _DetectorTraining.train
+"""Train a detector by a recipe (`TrainingJob.train`)."""
 
 DETECTORS = Training(run=train_detector, summary=_summary, package="strobe.annexes.train")

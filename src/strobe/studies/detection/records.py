@@ -8,10 +8,8 @@ from strobe.analyses.plan import ScoreOptions
 from strobe.core.codec import Count
 from strobe.core.errors import expect
 from strobe.core.estimate import Estimate
-from strobe.metrics.bootstrap import MOST_REPLICATES, REPLICATES
 from strobe.metrics.detection.average import Interpolation
 from strobe.metrics.detection.match import Overlap
-from strobe.metrics.intervals import Interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,35 +111,31 @@ class ChosenFrame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DetectionOptions:
-    """The scoring options of a detector: everything that can change a figure, except the data.
+    """How boxes are matched with objects and what AP is, in addition to the options of every score (`ScoreOptions`).
 
-    A `k` of None means the dataset's own k. `iou` is a list of overlaps, or the ILSVRC-VID rule. `frame_ap` defines the
-    AP that selects the worst frame: `pooled` over classes (default) or `mean` over the classes present. `confidence` is
-    the score that a detection needs to count as found along a track; mAP does not use it. `bootstrap`, `replicates` and
-    `seed` apply to the means along tracks; the intervals of mAP and AP come from the jackknife.
+    `iou` is a list of overlaps, or the ILSVRC-VID rule. `frame_ap` defines the AP that selects the worst frame:
+    `pooled` over classes (default) or `mean` over the classes present. `confidence` is the score that a detection needs
+    to count as found along a track; mAP does not use it.
     """
 
-    k: int | None = None
     iou: Overlap = (0.5,)
     interpolation: Interpolation = "coco-101"
     max_dets: int = 100
     area_range: tuple[float, float] | None = None
     frame_ap: Literal["pooled", "mean"] = "pooled"
     confidence: float = 0.5
-    interval: Interval = "auto"
-    seed: int = 0
-    bootstrap: bool = True
-    replicates: int = REPLICATES
 
     def __post_init__(self) -> None:
         known = ("coco-101", "voc-all-points")
         expect(self.interpolation in known, "interpolation", f"one of {', '.join(known)}", self.interpolation)
         expect(self.frame_ap in ("pooled", "mean"), "frame_ap", "pooled or mean", self.frame_ap)
         expect(self.max_dets >= 1, "max_dets", ">= 1", self.max_dets)
-        expect(1 <= self.replicates <= MOST_REPLICATES, "replicates", f"1 to {MOST_REPLICATES:,}", self.replicates)
 
-    def settings(self, k: int) -> DetectionSettings:
-        """Return the options as results.json records them; `k` is the k used for scoring."""
+    def settings(self, how: ScoreOptions, k: int) -> DetectionSettings:
+        """Return all options as results.json records them; `k` is the k used for scoring.
+
+        The bootstrap applies to the means along tracks; the intervals of mAP and AP come from the jackknife.
+        """
         return DetectionSettings(
             k=k,
             iou=self.iou,
@@ -150,13 +144,7 @@ class DetectionOptions:
             area_range=self.area_range,
             frame_ap=self.frame_ap,
             confidence=self.confidence,
-            interval=self.interval,
-            seed=self.seed,
-            replicates=self.replicates if self.bootstrap else 0,
-        )
-
-    def plan(self) -> ScoreOptions:
-        """The options for creating a Plan."""
-        return ScoreOptions(
-            k=self.k, interval=self.interval, seed=self.seed, bootstrap=self.bootstrap, replicates=self.replicates
+            interval=how.interval,
+            seed=how.seed,
+            replicates=how.draws,
         )

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from strobe.analyses.label_sample import is_planned
-from strobe.analyses.measures import Measure, column_of, measure, measures_of
+from strobe.analyses.measures import Measure, column_of, measures_of
 from strobe.analyses.plan import Plan
 from strobe.analyses.video_plan import answer_labels
 from strobe.core.answers import Answers, BoxAnswers, ClassAnswers
@@ -121,10 +121,15 @@ OfObjects = Callable[[ObjectChanges, BoxAnswers, BoxAnswers], tuple[Ints, Bools]
 
 
 def _flips(name: str, kind: str, per: Literal["frames", "sets"], worse: Worse, meaning: str) -> Measure[Any]:
-    def column(pair: FormPair) -> Column | Missing:
-        return pair.flips(kind, per)
-
-    return measure(name, meaning, worse=worse, family="forms", per=per, headline=per == "frames")(column)
+    return Measure(
+        name,
+        meaning,
+        family="forms",
+        per=per,
+        headline=per == "frames",
+        more_is_worse=worse == "more",
+        column=lambda pair: pair.flips(kind, per),
+    )
 
 
 def _gone(answers: BoxAnswers, paired: Ints, gone: Ints) -> tuple[Ints, Bools]:
@@ -133,10 +138,8 @@ def _gone(answers: BoxAnswers, paired: Ints, gone: Ints) -> tuple[Ints, Bools]:
 
 
 def _objects(name: str, worse: Worse, of: OfObjects, meaning: str) -> Measure[Any]:
-    def column(pair: FormPair) -> Column | Missing:
-        return pair.objects(of)
-
-    return measure(name, meaning, worse=worse, family="forms", per="objects")(column)
+    is_worse, column = worse == "more", lambda pair: pair.objects(of)
+    return Measure(name, meaning, family="forms", per="objects", more_is_worse=is_worse, column=column)
 
 
 MEASURES: tuple[Measure[Any], ...] = (

@@ -11,7 +11,6 @@ from strobe.analyses.plan import Plan
 from strobe.core.answers import Answers, ClassAnswers
 from strobe.core.arrays import Ints
 from strobe.core.names import short_names
-from strobe.metrics.columns import estimate
 from strobe.studies.forms.measures import FormPair
 from strobe.studies.forms.records import ChangedFrame, FlipCounts, FormScore
 
@@ -39,13 +38,12 @@ def _costs(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 def compared(plan: Plan, reference: str, old: ModelForm, name: str, new: ModelForm) -> FormScore:
     """Return what changes from the reference to another form."""
-    pair, options = FormPair(plan, old[1], new[1]), plan.options
-    how: dict[str, Any] = {"replicates": options.draws, "seed": options.seed, "interval": options.interval}
+    pair = FormPair(plan, old[1], new[1])
     score = FormScore(
         reference=reference,
         model=name,
         differs=differences(old[0], new[0]),
-        pair={measure: estimate(column, **how) for measure, column in pair.columns.items()},
+        pair={measure: plan.options.estimate(column) for measure, column in pair.columns.items()},
         **_costs(new[0]),
     )
     if not isinstance(new[1], ClassAnswers):

@@ -1,6 +1,6 @@
 """The forms of one model: what export, precision, runtime and decoder change."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -18,7 +18,7 @@ from strobe.core.arrays import narrow
 from strobe.core.errors import StrobeError, printable
 from strobe.report.study import Chapter, PageInput, SectionFigures, Study
 from strobe.report.tables import as_row, spread
-from strobe.report.view import Lines, Table, View
+from strobe.report.view import Table, View
 from strobe.studies.forms import figures
 from strobe.studies.forms.records import FormScore
 from strobe.studies.forms.score import ModelForm, forms_of
@@ -43,45 +43,19 @@ _LONGEST = 200
 """The longest side of a picture in pixels."""
 
 
-class FormsStudy(Study):
-    """Flips, agreement, speed and size of the forms of one model."""
-
-    name = NAME
-    tables = TABLES
-    drawings = FIGURES
-    needs_to_score = ("families",)
-    needs_to_show = ("results.studies",)
-
-    def applies(self, view: View) -> bool:
-        """Return whether a model has several forms."""
-        return bool((view.results.studies or {}).get(NAME))
-
-    def collector(self, scoring: Scoring) -> Collector:
-        """Return the comparison of each form with its reference."""
-        return FormScores(scoring)
-
-    def lines(self, view: View) -> Sequence[Lines]:
-        """Return a table for each model with several forms."""
-        return form_lines(view)
-
-    def figures(self, view: View) -> Sequence[SectionFigures]:
-        """Return what each form changes."""
-        return [SectionFigures(section=NAME, figures=FIGURES)]
-
-    def chapter(self, page: PageInput) -> Chapter:
-        """Return the chapter with the table, the figure, the classes and sets, and pictures of changed frames."""
-        others = [form for _, *others in found(page.view) for form in others]
-        pictures = [_pictures(page, form) for form in others if form.frames and page.source is not None]
-        content = {"tables": form_lines(page.view, on_page=True), "cases": pictures}
-        return Chapter(name=NAME, title=TITLE, nav="Forms", template="forms.html.j2", content=content, terms=TERMS)
+def _chapter(page: PageInput) -> Chapter:
+    """Return the chapter with the table, the figure, the classes and sets, and pictures of changed frames."""
+    others = [form for _, *others in found(page.view) for form in others]
+    pictures = [_pictures(page, form) for form in others if form.frames and page.source is not None]
+    content = {"tables": form_lines(page.view, on_page=True), "cases": pictures}
+    return Chapter(name=NAME, title=TITLE, nav="Forms", template="forms.html.j2", content=content, terms=TERMS)
 
 
 class FormScores(Collector):
     """Keeps the answers of models that are forms of one model, and compares them."""
 
     def __init__(self, scoring: Scoring) -> None:
-        super().__init__()
-        self._scoring = scoring
+        super().__init__(scoring)
         self._models: dict[str, ModelForm] = {}
 
     def add(self, result: ModelResult | None, model: ScorableModel, answers: Answers) -> ModelResult | None:
@@ -89,14 +63,14 @@ class FormScores(Collector):
         if isinstance(answers, ClassAnswers):
             label: NDArray[Any] = narrow(answer_labels(answers))
             answers = ClassAnswers(model=answers.model, kind="labels", label=label, state=answers.state)
-        if any(model.name in family for family in self._scoring.families):
+        if any(model.name in family for family in self.scoring.families):
             self._models[model.name] = (model.facts, answers)
         return result
 
     def into(self, results: Results) -> Results:
         """Return the results with the forms of each model."""
-        plan = Plan(self._scoring.merged, self._scoring.options)
-        forms = [form for family in self._scoring.families for form in forms_of(plan, family, self._models)]
+        plan = Plan(self.scoring.merged, self.scoring.options)
+        forms = [form for family in self.scoring.families for form in forms_of(plan, family, self._models)]
         return replace(results, studies={**(results.studies or {}), NAME: forms}) if forms else results
 
 
@@ -116,4 +90,16 @@ def _pictures(page: PageInput, form: FormScore) -> dict[str, Any]:
     return {"title": f"{printable(form.model)} against {printable(form.reference)}", "frames": shown}
 
 
-FORMS = FormsStudy()
+FORMS = Study(
+    name=NAME,
+    tables=TABLES,
+    drawings=FIGURES,
+    needs_to_score=("families",),
+    needs_to_show=("results.studies",),
+    applies=lambda view: bool((view.results.studies or {}).get(NAME)),
+    collector=FormScores,
+    lines=form_lines,
+    figures=lambda _view: [SectionFigures(section=NAME, figures=FIGURES)],
+    chapter=_chapter,
+)
+"""Flips, agreement, speed and size of the forms of one model."""

@@ -76,8 +76,8 @@ def _table(view: View, first: FormScore, others: Sequence[FormScore]) -> Lines:
     rows = [
         [
             printable(form.model, limit=60),
-            *("" if form is first else _cell(form.pair.get(name)) for name in pairs),
-            *(_cell(figures[form.model]) for figures in own.values()),
+            *("" if form is first else with_interval(form.pair.get(name)) for name in pairs),
+            *(with_interval(figures[form.model]) for figures in own.values()),
             NONE if form.frames_per_second is None else f"{form.frames_per_second:.1f}",
             NONE if form.size is None else f"{form.size / 1e6:.1f}",
         ]
@@ -92,7 +92,7 @@ def _table(view: View, first: FormScore, others: Sequence[FormScore]) -> Lines:
     )
     if "objects_moved" in pairs:
         notes.append(f"objects: boxes with a score of 0.5 or more; moved: the boxes overlap by less than {MOVED:g}")
-    return f"{printable(view.results.dataset.name)}: forms of {reference}", columns, rows, notes
+    return f"Forms of {reference}", columns, rows, notes
 
 
 def _own(view: View, model: str, name: str) -> Estimate | None:
@@ -100,10 +100,6 @@ def _own(view: View, model: str, name: str) -> Estimate | None:
     flicker = view.results.flicker
     places = [view.results.models.get(model), None if flicker is None else flicker.models.get(model)]
     return next((figure for place in places if isinstance(figure := getattr(place, name, None), Estimate)), None)
-
-
-def _cell(value: Estimate | None) -> str:
-    return NONE if value is None else with_interval(value)
 
 
 def _counts(form: FormScore) -> Lines:

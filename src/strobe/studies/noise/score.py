@@ -11,6 +11,7 @@ from strobe.core.answers import Answers
 from strobe.core.arrays import Bools, Floats, Ints
 from strobe.core.estimate import Estimate
 from strobe.metrics.bootstrap import Bootstrap
+from strobe.metrics.columns import Column, mean
 from strobe.metrics.flicker import first_change
 from strobe.metrics.intervals import nothing, proportion
 from strobe.metrics.noise import beyond_noise, frame_noise, mean_of_sets, set_noise
@@ -40,14 +41,28 @@ def repeated_answers(first: Answers, others: Iterable[Answers]) -> RepeatedAnswe
     return RepeatedAnswers(np.stack(labels), np.stack(answered))
 
 
+def asked_twice(plan: Plan, answers: RepeatedAnswers) -> Bools:
+    """Return the sets with two answers on all their frames, (S,)."""
+    once = answers.answered.sum(axis=0)[plan.frame] < 2
+    return np.asarray(np.bincount(plan.set_row[once], minlength=plan.n_sets) == 0)
+
+
+def noise_column(plan: Plan, answers: RepeatedAnswers) -> Column:
+    """Return the noise of each set, (S,), of which those with fewer than two answers on a frame are not measured."""
+    label, answered, use = answers.label[:, plan.frame], answers.answered[:, plan.frame], asked_twice(plan, answers)
+    pairs = plan.pairs if plan.is_video else None
+    if pairs is None or not len(pairs.first):
+        return mean(_by_frame(plan, label, answered), plan.cluster, measured=use)
+    found = set_noise(label, answered, pairs.first, pairs.second, plan.set_row[pairs.first], n_sets=plan.n_sets)
+    return mean(found.noise, plan.cluster, measured=use & (found.n_pairs > 0))
+
+
 def noise_score(plan: Plan, answers: RepeatedAnswers) -> NoiseScore | None:
     """Return the noise floor of one model; None if no set has two answers on all its frames."""
-    times = answers.answered.sum(axis=0)
-    lacking = np.zeros(plan.n_sets, dtype=bool)
-    lacking[plan.set_row[times[plan.frame] < 2]] = True
-    if lacking.all():
+    enough, times = asked_twice(plan, answers), answers.answered.sum(axis=0)
+    if not enough.any():
         return None
-    part = plan.only(~lacking) if lacking.any() else plan
+    part = plan if enough.all() else plan.only(enough)
     label, answered = answers.label[:, part.frame], answers.answered[:, part.frame]
     pairs = part.pairs if part.is_video else None
     if pairs is None or not len(pairs.first):
@@ -69,7 +84,7 @@ def noise_score(plan: Plan, answers: RepeatedAnswers) -> NoiseScore | None:
         p=p,
         changed_frames=_changed_frames(part, answers),
         flicker=_flicker(part, label[0], answered[0]),
-        unscored=int(lacking.sum()),
+        unscored=int((~enough).sum()),
     )
 
 

@@ -1,6 +1,6 @@
 """The noise floor: how often does a model change its answer if it is asked again about the same frame?"""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 
@@ -13,7 +13,6 @@ from strobe.analyses.video_plan import no_flicker, without_cuts
 from strobe.core.answers import Answers
 from strobe.core.tasks import Task
 from strobe.report.study import Chapter, PageInput, SectionFigures, Study
-from strobe.report.view import Lines, View
 from strobe.studies.noise import figures
 from strobe.studies.noise.records import NoiseScore
 from strobe.studies.noise.score import noise_score, repeated_answers
@@ -24,56 +23,34 @@ from strobe.studies.unlabelled.records import FlickerResults
 FIGURES = (figures.noise,)
 
 
-class Noise(Study):
-    """Changed answers on the same frame, next to changed answers on neighbouring frames."""
-
-    name = "noise"
-    tables = TABLES
-    drawings = FIGURES
-    needs_to_score = ("is_repeated",)
-    needs_to_show = ("results.noise",)
-
-    def collector(self, scoring: Scoring) -> Collector:
-        """Return the noise floor of the models that were asked several times."""
-        return NoiseScores(scoring)
-
-    def lines(self, view: View) -> Sequence[Lines]:
-        """Return the table of noise."""
-        return noise_lines(view)
-
-    def figures(self, view: View) -> Sequence[SectionFigures]:
-        """Return noise next to flips."""
-        return [SectionFigures(section="noise", figures=FIGURES)]
-
-    def chapter(self, page: PageInput) -> Chapter:
-        """Return the chapter with the figure and the table."""
-        content: Mapping[str, object] = {"intro": intro(page.view), "tables": noise_lines(page.view, on_page=True)}
-        return Chapter(name="noise", title="The same frames, asked again", nav="Noise", content=content, terms=TERMS)
+def _chapter(page: PageInput) -> Chapter:
+    """Return the chapter with the figure and the table."""
+    content: Mapping[str, object] = {"intro": intro(page.view), "tables": noise_lines(page.view)}
+    return Chapter(name="noise", title="The same frames, asked again", nav="Noise", content=content, terms=TERMS)
 
 
 class NoiseScores(Collector):
     """Adds the noise floor to the results of each model that was asked several times."""
 
     def __init__(self, scoring: Scoring) -> None:
-        super().__init__()
-        self._scoring = scoring
+        super().__init__(scoring)
         self._without_labels: dict[str, NoiseScore] = {}
 
     @cached_property
     def _labelled(self) -> Plan:
-        return Plan(overall(self._scoring.dataset).labelled_sets(), self._scoring.options)
+        return Plan(overall(self.scoring.dataset).labelled_sets(), self.scoring.options)
 
     @cached_property
     def _all(self) -> Plan:
-        return Plan(overall(self._scoring.dataset), self._scoring.options)
+        return Plan(overall(self.scoring.dataset), self.scoring.options)
 
     @cached_property
     def _flicker(self) -> Plan | None:
         """The sets on which flicker without labels is measured."""
-        if no_flicker(self._scoring.dataset) is not None:
+        if no_flicker(self.scoring.dataset) is not None:
             return None
-        dataset, _ = without_cuts(overall(self._scoring.dataset), self._scoring.options.k)
-        return None if dataset is None else Plan(dataset, self._scoring.options)
+        dataset, _ = without_cuts(overall(self.scoring.dataset), self.scoring.options.k)
+        return None if dataset is None else Plan(dataset, self.scoring.options)
 
     def add(self, result: ModelResult | None, model: ScorableModel, answers: Answers) -> ModelResult | None:
         """Score one model, if it was asked several times."""
@@ -102,4 +79,15 @@ def _with_noise(flicker: FlickerResults, noise: Mapping[str, NoiseScore]) -> Fli
     return replace(flicker, models=models, detectors=detectors)
 
 
-NOISE = Noise()
+NOISE = Study(
+    name="noise",
+    tables=TABLES,
+    drawings=FIGURES,
+    needs_to_score=("is_repeated",),
+    needs_to_show=("results.noise",),
+    collector=NoiseScores,
+    lines=noise_lines,
+    figures=lambda _view: [SectionFigures(section="noise", figures=FIGURES)],
+    chapter=_chapter,
+)
+"""Changed answers on the same frame, next to changed answers on neighbouring frames."""

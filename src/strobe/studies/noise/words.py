@@ -49,8 +49,8 @@ def noise_sentence(name: str, one: NoiseScore) -> str:
     return f"{text}: {gap} more than its own noise ({p})."
 
 
-def noise_lines(view: View, *, on_page: bool = False) -> list[Lines]:
-    """Return the table: one row per model, and a sentence for each. On the page, a figure has the only sentence."""
+def noise_lines(view: View) -> list[Lines]:
+    """Return the table: one row per model, and a sentence for each."""
     found = view.results.noise
     if not found:
         return []
@@ -68,12 +68,10 @@ def noise_lines(view: View, *, on_page: bool = False) -> list[Lines]:
         for name, one in found.items()
     ]
     notes = ["% [95 % interval]; beyond_noise in points. All other figures use the first answers"]
-    if not on_page or len(found) > 1:
-        notes += [noise_sentence(name, one) for name, one in found.items()]
+    notes += [noise_sentence(name, one) for name, one in found.items()]
     notes += [
         f"{printable(name)}: {counted(one.unscored, 'set')} without two answers on every frame excluded"
         for name, one in found.items()
         if one.unscored
     ]
-    title = "Noise and flips" if on_page else f"{printable(view.results.dataset.name)}: the same frames asked again"
-    return [(title, columns, rows, notes)]
+    return [("The same frames asked again", columns, rows, notes)]

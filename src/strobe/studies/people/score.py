@@ -13,10 +13,7 @@ from numpy.typing import NDArray
 from strobe.analyses.naming import MEMBER, NamingTable
 from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.preserved import preservation
-from strobe.analyses.results import Results
-from strobe.core.answers import ClassAnswers
 from strobe.core.arrays import Bools, Ints
-from strobe.core.dataset import Dataset
 from strobe.core.estimate import Estimate
 from strobe.core.people import SAID
 from strobe.core.variants import ANCHOR
@@ -34,29 +31,6 @@ from strobe.studies.people.records import (
     SaidCounts,
     Times,
 )
-
-
-class BesidePeople:
-    """Adds people's answers to the results, with the models' results on the same images.
-
-    If nobody named an image, nothing is added.
-    """
-
-    def __init__(self, dataset: Dataset, options: ScoreOptions) -> None:
-        self._naming = NamingTable.of(dataset) if dataset.names else None
-        self._options = options
-        self._models: dict[str, NDArray[np.int8]] = {}
-
-    def add(self, model: str, answers: ClassAnswers) -> None:
-        """Score a model on the images that people named."""
-        if self._naming is not None:
-            self._models[model] = self._naming.judge(answers.label, answers.scored)
-
-    def into(self, results: Results) -> Results:
-        """Return the results with people's answers added."""
-        if self._naming is None:
-            return results
-        return replace(results, people=people_results(self._naming, self._models, self._options))
 
 
 def people_results(naming: NamingTable, models: dict[str, NDArray[np.int8]], options: ScoreOptions) -> PeopleResults:

@@ -45,12 +45,15 @@ TABLES: Mapping[str, Callable[[View], Table]] = {
 }
 
 
+_AHEAD = "people ahead: people's accuracy minus the model's, in points, on the images that both answered"
+
+
 def people_lines(view: View) -> list[Lines]:
     """Return the names that people gave the images, the models for comparison, and the preserved changed images."""
     people = view.results.people
     if people is None:
         return []
-    name, rows, kinds = printable(view.results.dataset.name), [], asked(view)
+    rows, kinds = [], asked(view)
     for what, one in kinds.items():
         of = "" if len(kinds) == 1 else f"{what}: "
         times = "—" if one.seconds.median.value is None else f"{one.seconds.median.value:.2f}"
@@ -62,6 +65,9 @@ def people_lines(view: View) -> list[Lines]:
                 kappa(one.fleiss_kappa),
                 kappa(one.consistency),
                 times,
+                "",
+                str(one.n_pictures),
+                str(one.n_answers),
             ]
         )
         rows += [
@@ -72,13 +78,17 @@ def people_lines(view: View) -> list[Lines]:
                 "—",
                 kappa(model.consistency),
                 "—",
+                with_interval(model.difference),
+                str(model.accuracy.n),
+                "—",
             ]
             for model in one.models
         ]
     columns = ["people or model", "accuracy", "majority", "Fleiss κ", "error consistency", "seconds"]
-    notes = [quality(people), "error consistency: mean over pairs of people, or over people with the model"]
+    columns += ["people ahead", "images", "answers"]
+    notes = [quality(people), "error consistency: mean over pairs of people, or over people with the model", _AHEAD]
     notes += people_notes(view)
-    out = [(f"{name}: people", columns, rows, notes)]
+    out = [("People", columns, rows, notes)]
     if people.preservation:
         kept = [
             [
@@ -86,12 +96,12 @@ def people_lines(view: View) -> list[Lines]:
                 str(one.n_pictures),
                 with_interval(one.named),
                 with_interval(one.kept),
-                "—" if one.lost is None else with_interval(one.lost),
+                with_interval(one.lost),
             ]
             for one in people.preservation
         ]
         head = ["variant", "images", "named as the original", "by majority", "loss against originals"]
-        out.append((f"{name}: do people still see the original class?", head, kept, []))
+        out.append(("Do people still see the original class?", head, kept, []))
     return out
 
 
@@ -114,4 +124,4 @@ def box_lines(view: View) -> list[Lines]:
         for one in found.people
     ]
     columns = ["person", "images", "kept", "discarded", "overlap (IoU)", "seconds"]
-    return [(f"{printable(view.results.dataset.name)}: boxes drawn by people", columns, rows, [text])]
+    return [("Boxes drawn by people", columns, rows, [text])]

@@ -1,7 +1,4 @@
-"""The text and tables of the chapter on people who named images, and how they compare with models."""
-
-from collections.abc import Sequence
-from dataclasses import dataclass
+"""The text of the chapter on people who named images, and how they compare with models."""
 
 from strobe.analyses.naming import MEMBER
 from strobe.core.errors import printable
@@ -12,35 +9,7 @@ from strobe.report.view import View
 from strobe.report.wording import EstimateText, called, counted, is_known, join, measured, percent, points, value_of
 from strobe.studies.people.records import PeopleResults, PeopleScore
 
-MOST_BESIDE = 60
-"""The largest number of models compared with people on the page. tables/people_models.csv has all models."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelBesidePeople:
-    """One model on images that people named."""
-
-    pictures: str
-    model: str
-    accuracy: Estimate
-    difference: Estimate
-    consistency: Estimate
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PeopleChapter:
-    """The content of the chapter, except its figures."""
-
-    n_people: int
-    quality: str
-    notes: Sequence[str]
-    rows: Sequence[tuple[str, PeopleScore]]
-    beside: Sequence[ModelBesidePeople]
-    left_out: int
-    words: Sequence[tuple[str, str]]
-
-
-_WORDS = (
+TERMS = (
     ("majority", "The answer that more than half of the people give. An image without a majority counts as wrong."),
     (
         "Fleiss’ κ",
@@ -106,33 +75,6 @@ def quality(found: PeopleResults) -> str:
     else:
         parts.append("no controls")
     return "; ".join(parts)
-
-
-def people_chapter(view: View) -> PeopleChapter | None:
-    """Return the tables of the chapter, or None if nobody named an image."""
-    people, rows = view.results.people, asked(view)
-    if people is None:
-        return None
-    beside = [
-        ModelBesidePeople(
-            pictures=name,
-            model=printable(model.model),
-            accuracy=model.accuracy,
-            difference=model.difference,
-            consistency=model.consistency,
-        )
-        for name, score in rows.items()
-        for model in score.models
-    ]
-    return PeopleChapter(
-        n_people=people.n_people,
-        quality=f"{quality(people)}.",
-        notes=people_notes(view),
-        rows=list(rows.items()),
-        beside=beside[:MOST_BESIDE],
-        left_out=max(len(beside) - MOST_BESIDE, 0),
-        words=_WORDS,
-    )
 
 
 def people_notes(view: View) -> list[str]:

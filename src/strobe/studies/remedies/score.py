@@ -24,7 +24,6 @@ from strobe.metrics.links import LinkRules
 from strobe.metrics.pmk import first_wrong
 from strobe.metrics.remedies import Remedy, follow, on_front, stretches
 from strobe.metrics.remedies_boxes import in_place
-from strobe.studies.detection.records import DetectionOptions
 from strobe.studies.remedies.records import NONE, RemedyScore
 
 DEFAULT = tuple(
@@ -197,7 +196,7 @@ def _map(dataset: Dataset, answers: BoxAnswers, model: str) -> tuple[Estimate | 
     """Return map_orig and map_pmk, if the dataset has true boxes."""
     if not has_boxes(dataset):
         return None, None
-    found = score_boxes(dataset, answers, model=model, options=DetectionOptions(bootstrap=False))
+    found = score_boxes(dataset, answers, model=model, how=ScoreOptions(bootstrap=False))
     return found.map_orig, found.map_pmk
 
 

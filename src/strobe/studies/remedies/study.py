@@ -17,7 +17,7 @@ from strobe.report.drawing import Answer, FigureContent, question
 from strobe.report.study import Chapter, PageInput, SectionFigures, Study
 from strobe.report.style import GREY, RIGHT
 from strobe.report.tables import as_row
-from strobe.report.view import Lines, Table, View
+from strobe.report.view import Table, View
 from strobe.studies.remedies.records import NONE, RemedyScore
 from strobe.studies.remedies.score import Measured, Truth, default_answers, with_front
 from strobe.studies.remedies.words import NAME, TERMS, remedy_lines, scores, verdict
@@ -66,44 +66,24 @@ def _table(view: View) -> Table:
 TABLES: Mapping[str, Callable[[View], Table]] = {NAME: _table}
 
 
-class Remedies(Study):
-    """Every model beside its remedies: changes, accuracy, delay, forward passes and truth lost."""
+def _collector(scoring: Scoring) -> Collector | None:
+    """Return the collector, if the sets are stretches of video."""
+    is_video = scoring.dataset.info.axis == "frame-offset" and scoring.dataset.variants is None
+    return RemedyScores(scoring) if is_video else None
 
-    name = NAME
-    tables = TABLES
-    drawings = (remedies,)
-    needs_to_score = ("remedies", "is_remedied")
-    needs_to_show = ("results.studies",)
 
-    def applies(self, view: View) -> bool:
-        """Return whether remedies were measured."""
-        return bool(scores(view))
-
-    def collector(self, scoring: Scoring) -> Collector | None:
-        """Return the collector, if the sets are stretches of video."""
-        is_video = scoring.dataset.info.axis == "frame-offset" and scoring.dataset.variants is None
-        return RemedyScores(scoring) if is_video else None
-
-    def lines(self, view: View) -> Sequence[Lines]:
-        """Return the tables of remedies."""
-        return remedy_lines(view)
-
-    def figures(self, view: View) -> Sequence[SectionFigures]:
-        """Return the figure."""
-        return [SectionFigures(section=NAME, figures=(remedies,))]
-
-    def chapter(self, page: PageInput) -> Chapter:
-        """Return the chapter with the figure and the tables."""
-        intro = "A remedy removes changes of an answer in time. It costs delay, forward passes, or real changes."
-        content = {"intro": intro, "tables": remedy_lines(page.view)}
-        return Chapter(name=NAME, title="What would stop it?", nav="Remedies", content=content, terms=TERMS)
+def _chapter(page: PageInput) -> Chapter:
+    """Return the chapter with the figure and the tables."""
+    intro = "A remedy removes changes of an answer in time. It costs delay, forward passes, or real changes."
+    content = {"intro": intro, "tables": remedy_lines(page.view)}
+    return Chapter(name=NAME, title="What would stop it?", nav="Remedies", content=content, terms=TERMS)
 
 
 class RemedyScores(Collector):
     """Measures the default list if it is asked for, and the models of the run that are remedies of another."""
 
     def __init__(self, scoring: Scoring) -> None:
-        super().__init__()
+        super().__init__(scoring)
         self._all = scoring.remedies
         self._truth = Truth(scoring.dataset, scoring.options)
         self._own: dict[str, tuple[Measured, list[RemedyScore]]] = {}
@@ -140,4 +120,16 @@ class RemedyScores(Collector):
         return replace(results, studies={**(results.studies or {}), NAME: found}) if found else results
 
 
-REMEDIES = Remedies()
+REMEDIES = Study(
+    name=NAME,
+    tables=TABLES,
+    drawings=(remedies,),
+    needs_to_score=("remedies", "is_remedied"),
+    needs_to_show=("results.studies",),
+    applies=lambda view: bool(scores(view)),
+    collector=_collector,
+    lines=remedy_lines,
+    figures=lambda _view: [SectionFigures(section=NAME, figures=(remedies,))],
+    chapter=_chapter,
+)
+"""Every model beside its remedies: changes, accuracy, delay, forward passes and truth lost."""

@@ -52,7 +52,7 @@ def remedy_lines(view: View) -> list[Lines]:
     for model, rows in scores(view).items():
         cells = [[text(row) for text in _CELLS.values()] for row in rows]
         used = [at for at in range(len(_CELLS)) if any(row[at] != MISSING for row in cells)]
-        title = f"{printable(view.results.dataset.name)}: remedies for {printable(model, limit=60)}"
+        title = f"Remedies for {printable(model, limit=60)}"
         table = [[row[at] for at in used] for row in cells]
         notes = [*(() if out else NOTES), verdict(model, rows)]
         out.append((title, [[*_CELLS][at] for at in used], table, notes))

@@ -41,52 +41,36 @@ TABLES: Mapping[str, Callable[[View], Table]] = {
 FIGURES = (review_impact, review_offsets)
 
 
-class Review(Study):
-    """Votes, agreement and attention of the people who reviewed the sets, and accuracy before and after review."""
+def _notes(view: View, task: Task) -> Sequence[str]:
+    """Return the effect of review on every classifier: the drop before and after, and the difference."""
+    if task is not Task.CLASSIFICATION:
+        return ()
+    return [
+        f"{printable(name)}: drop {with_interval(one.a.drop)} before review, {with_interval(one.c.drop)} after "
+        f"review; difference {with_interval(one.drop_difference)}"
+        for name, model in view.classifiers.items()
+        if (one := model.review_impact)
+    ]
 
-    name = "review"
-    tables = TABLES
-    drawings = FIGURES
-    needs_to_score = ("candidates.verdicts",)
 
-    def applies(self, view: View) -> bool:
-        """Return whether votes could have changed these sets."""
-        return view.is_temporal or view.results.review is not None
-
-    def collector(self, scoring: Scoring) -> Collector:
-        """Return the results of the review."""
-        return ReviewScores(scoring)
-
-    def notes(self, view: View, task: Task) -> Sequence[str]:
-        """Return the effect of review on every classifier: the drop before and after, and the difference."""
-        if task is not Task.CLASSIFICATION:
-            return ()
-        return [
-            f"{printable(name)}: drop {with_interval(one.a.drop)} before review, {with_interval(one.c.drop)} after "
-            f"review; difference {with_interval(one.drop_difference)}"
-            for name, model in view.classifiers.items()
-            if (one := model.review_impact)
-        ]
-
-    def figures(self, view: View) -> Sequence[SectionFigures]:
-        """Return the effect of review on classifiers."""
-        without_classifiers = not view.classifiers and (view.detectors or view.results.flicker)
-        if not view.is_temporal or without_classifiers or view.only_people:
-            return ()
-        return [SectionFigures(section="slices", figures=FIGURES, lists_missing=True)]
+def _figures(view: View) -> Sequence[SectionFigures]:
+    """Return the effect of review on classifiers."""
+    without_classifiers = not view.classifiers and (view.detectors or view.results.flicker)
+    if not view.is_temporal or without_classifiers or view.only_people:
+        return ()
+    return [SectionFigures(section="slices", figures=FIGURES, lists_missing=True)]
 
 
 class ReviewScores(Collector):
     """Adds the votes to the results and, if requested, the effect of review on every classifier."""
 
     def __init__(self, scoring: Scoring) -> None:
-        super().__init__()
-        self._scoring = scoring
+        super().__init__(scoring)
         self._stages: ReviewStages | None = None
 
     def add(self, result: ModelResult | None, model: ScorableModel, answers: Answers) -> ModelResult | None:
         """Return the result with the effect of review, if requested."""
-        scoring = self._scoring
+        scoring = self.scoring
         if not (isinstance(result, ClassificationScore) and isinstance(answers, ClassAnswers)):
             return result
         if not scoring.compare_review:
@@ -103,11 +87,21 @@ class ReviewScores(Collector):
 
     def into(self, results: Results) -> Results:
         """Return the results with the votes."""
-        scoring = self._scoring
+        scoring = self.scoring
         path = inside(scoring.path, "review.json")
         two = RoundTwo.from_json(read_json(path)) if path.is_file() else None
         alone = is_alone if two is None else two.is_alone
         return replace(results, review=review_results(scoring.candidates, alone=alone, seed=scoring.options.seed))
 
 
-REVIEW = Review()
+REVIEW = Study(
+    name="review",
+    tables=TABLES,
+    drawings=FIGURES,
+    needs_to_score=("candidates.verdicts",),
+    applies=lambda view: view.is_temporal or view.results.review is not None,
+    collector=ReviewScores,
+    notes=_notes,
+    figures=_figures,
+)
+"""Votes, agreement and attention of the people who reviewed the sets, and accuracy before and after review."""

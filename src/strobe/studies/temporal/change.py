@@ -1,17 +1,16 @@
 """Show which sets changed from one model to another: in words, as a table and as a figure."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
 
 from strobe.analyses.comparison import WHOLE_SETS, Change, Comparison, change
 from strobe.core.errors import printable
-from strobe.core.estimate import Estimate, Missing
+from strobe.core.estimate import Missing
 from strobe.report.charts import Bar, strip
 from strobe.report.charts_lines import bands_text, line_chart, lines_of
 from strobe.report.drawing import Answer, FigureContent, question
 from strobe.report.style import GREY, RIGHT, WRONG
 from strobe.report.view import View
-from strobe.report.wording import counted, is_known, points, value_of
+from strobe.report.wording import counted, is_known, p_text, plain_number, points, turned, value_of, with_interval
 
 
 def find_change(view: View) -> Change | None:
@@ -25,55 +24,29 @@ def _rows(view: View) -> list[Comparison]:
     return [row for row in view.results.comparison if view.change and {row.a, row.b} == set(view.change)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeRow:
-    """One measure for both models, the difference (after − before), and its interval from the paired test."""
+def change_content(view: View) -> Mapping[str, object] | None:
+    """Return the chosen pair and its table: every measure for both models, with the difference and the p value of the
+    paired test.
 
-    measure: str
-    before: Estimate
-    after: Estimate
-    difference: Estimate
-    p: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeTable:
-    """The content of the page's before-and-after section, without the figure."""
-
-    change: Change
-    rows: Sequence[ChangeRow]
-    sentence: str
-    verdicts: Sequence[str]
-
-
-def change_table(view: View) -> ChangeTable | None:
-    """Return the table of the chosen pair. Return None if no pair was chosen, or if every set is a single image."""
+    Return None if no pair was chosen, or if every set is a single image.
+    """
     pair_change = find_change(view)
     if pair_change is None or view.words.is_still:
         return None
-    models = view.results.models
-    before, after = models[pair_change.before].headline, models[pair_change.after].headline
+    before, after = (view.results.models[name].headline for name in (pair_change.before, pair_change.after))
     rows = []
-    for index, row in enumerate(_rows(view)):
-        turned = row.difference if row.a == pair_change.after else _turned(row.difference)
-        measure = view.words.metric(row.metric)
-        rows.append(
-            ChangeRow(measure=measure, before=before[index], after=after[index], difference=turned, p=row.p_holm)
-        )
-    return ChangeTable(
-        change=pair_change,
-        rows=rows,
-        sentence=pair_change.sentence(),
-        verdicts=[view.words.say(printable(row.sentence, limit=600), names=(row.a, row.b)) for row in _rows(view)],
+    for old, new, row in zip(before, after, _rows(view), strict=False):
+        difference = row.difference if row.a == pair_change.after else turned(row.difference)
+        figures = map(with_interval, (old, new, difference))
+        rows.append([view.words.metric(row.metric), *figures, p_text(row.p_holm)])
+    names = [printable(pair_change.before), printable(pair_change.after)]
+    note = (
+        f"Both models on the same {plain_number(pair_change.n_sets)} sets, in per cent. Differences are in points. "
+        "Their intervals and p come from the paired test, corrected for the number of pairs (Holm). Where p is 1, the "
+        "interval is simultaneous: it is at the level of all pairs together."
     )
-
-
-def _turned(found: Estimate) -> Estimate:
-    """Return the difference with the opposite sign."""
-    if found.value is None:
-        return found
-    low, high = (None if end is None else -end for end in (found.high, found.low))
-    return replace(found, value=-found.value, low=low, high=high)
+    title = f"Before and after: {' → '.join(names)}"
+    return {"change": pair_change, "table": (title, ["Measure", *names, "After − before", "p"], rows, [note])}
 
 
 @question("before_after", "Which sets change?")

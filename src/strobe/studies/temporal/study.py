@@ -10,7 +10,7 @@ from strobe.analyses.classification import Prepared, all_classes, score
 from strobe.analyses.comparison import compare
 from strobe.analyses.model_results import ClassificationResult, ClassificationScore, ModelResult, figures_of
 from strobe.analyses.results import Results, dataset_facts
-from strobe.analyses.scoring import Collector, ScorableModel, Scoring, SetFacts, class_sets, set_facts
+from strobe.analyses.scoring import Collector, ScorableModel, SetFacts, class_sets, set_facts
 from strobe.analyses.slices import OffsetPool
 from strobe.core.answers import Answers, ClassAnswers
 from strobe.core.codec import encode
@@ -26,12 +26,12 @@ from strobe.report.study import SectionFigures, Study
 from strobe.report.tables import as_row, each, spread
 from strobe.report.view import Lines, Row, Table, View
 from strobe.report.wording import called, with_interval
-from strobe.studies.temporal.change import before_after, before_after_curve, change_table
+from strobe.studies.temporal.change import before_after, before_after_curve, change_content
 from strobe.studies.temporal.figures import comparison, curve, first_failure, time_curve
 from strobe.studies.temporal.figures_slices import by_fps, by_hint, frame_types, per_offset
 from strobe.studies.temporal.records import TypeSlice
 from strobe.studies.temporal.score_trend import fit
-from strobe.studies.temporal.words import off_the_line, set_terms, temporal_lead
+from strobe.studies.temporal.words import robustness_table, set_terms, temporal_lead
 
 
 def _headline(model: ClassificationResult) -> Row:
@@ -111,7 +111,7 @@ def all_class_lines(view: View) -> list[Lines]:
         return []
     among = " or ".join(f"{n:,}" for n in sorted(every))
     columns = ["model", f"among the {own:,} classes of the data", f"among all {among} of the model"]
-    return [(f"{printable(view.results.dataset.name)}: accuracy by choice of classes", columns, rows, [])]
+    return [("Accuracy by choice of classes", columns, rows, [])]
 
 
 MAIN = (
@@ -130,77 +130,49 @@ ALONE = {"trend": "How does it compare with published models?"}
 """Questions about several models, reworded for a single model."""
 
 
-class Temporal(Study):
-    """Accuracy on anchors and on whole sets, curves, flips, offsets, the trend and comparisons."""
+def _lead(view: View, models: Mapping[str, ModelResult]) -> tuple[str, str] | None:
+    """Return how often the most robust model is right on anchors and on whole sets."""
+    scored = {name: model for name, model in models.items() if isinstance(model, ClassificationResult)}
+    return temporal_lead(view, scored) if scored else None
 
-    name = "temporal"
-    task = Task.CLASSIFICATION
-    tables = TABLES
-    drawings = (*MAIN, *COMPARE, *SLICES, *CHANGE)
 
-    def collector(self, scoring: Scoring) -> Collector | None:
-        """Return the scores of classifiers, if any set has a label."""
-        return ClassifierScores(scoring) if scoring.dataset.labelled.any() else None
+def _figures(view: View) -> Sequence[SectionFigures]:
+    """Return the figures of classifiers; with single images or variants, only their comparison."""
+    out = [SectionFigures(section="change", figures=CHANGE if view.change and not view.words.is_still else ())]
+    if not view.is_temporal:
+        compare = COMPARE if len(view.classifiers) > 1 else ()
+        return [*out, SectionFigures(section="compare", figures=compare)]
+    if not view.classifiers and (view.detectors or view.only_people or view.results.flicker):
+        return out
+    alone = len(view.results.models) == 1
+    main: Sequence[FigureSpec] = [replace(one, title=ALONE.get(one.name, one.title)) for one in MAIN] if alone else MAIN
+    return [
+        *out,
+        SectionFigures(section="main", figures=main, lists_missing=True),
+        SectionFigures(section="compare", figures=() if alone else COMPARE, lists_missing=True),
+        SectionFigures(section="slices", figures=SLICES, lists_missing=True),
+    ]
 
-    def lines(self, view: View) -> Sequence[Lines]:
-        """Return accuracy among the dataset's classes, and among all of a model's own classes."""
-        return all_class_lines(view)
 
-    def lead(self, view: View, models: Mapping[str, ModelResult]) -> tuple[str, str] | None:
-        """Return how often the most robust model is right on anchors and on whole sets."""
-        scored = {name: model for name, model in models.items() if isinstance(model, ClassificationResult)}
-        return temporal_lead(view, scored) if scored else None
-
-    def question(self, view: View) -> str:
-        """Return the page's question, unless a study of higher precedence has one."""
-        return "do models flicker?"
-
-    def terms(self, view: View) -> list[tuple[str, str]]:
-        """Return the terms for sets around an anchor."""
-        return set_terms(view)
-
-    def figures(self, view: View) -> Sequence[SectionFigures]:
-        """Return the figures of classifiers; with single images or variants, only their comparison."""
-        out = [SectionFigures(section="change", figures=CHANGE if view.change and not view.words.is_still else ())]
-        if not view.is_temporal:
-            compare = COMPARE if len(view.classifiers) > 1 else ()
-            return [*out, SectionFigures(section="compare", figures=compare)]
-        if not view.classifiers and (view.detectors or view.only_people or view.results.flicker):
-            return out
-        alone = len(view.results.models) == 1
-        main: Sequence[FigureSpec] = (
-            [replace(one, title=ALONE.get(one.name, one.title)) for one in MAIN] if alone else MAIN
-        )
-        return [
-            *out,
-            SectionFigures(section="main", figures=main, lists_missing=True),
-            SectionFigures(section="compare", figures=() if alone else COMPARE, lists_missing=True),
-            SectionFigures(section="slices", figures=SLICES, lists_missing=True),
-        ]
-
-    def content(self, view: View) -> Mapping[str, object]:
-        """Return the table of a change (before and after), and the models above and below the trend."""
-        return {"change": change_table(view) if view.change else None, "off_the_line": off_the_line(view)}
+def _content(view: View) -> Mapping[str, object]:
+    """Return the table of a change (before and after), and the models above and below the trend."""
+    return {"change": change_content(view) if view.change else None, "robustness": robustness_table(view)}
 
 
 class ClassifierScores(Collector):
     """Scores classifiers one at a time, and keeps the data that their comparison and the trend need."""
 
-    def __init__(self, scoring: Scoring) -> None:
-        super().__init__()
-        self._scoring = scoring
-
     @cached_property
     def _dataset(self) -> Dataset:
-        return self._scoring.dataset.labelled_sets()
+        return self.scoring.dataset.labelled_sets()
 
     @cached_property
     def _whole(self) -> Dataset:
-        return self._scoring.merged.labelled_sets()
+        return self.scoring.merged.labelled_sets()
 
     @cached_property
     def _prepared(self) -> Prepared:
-        return Prepared(self._whole, self._scoring.options)
+        return Prepared(self._whole, self.scoring.options)
 
     @cached_property
     def _facts(self) -> SetFacts:
@@ -218,9 +190,9 @@ class ClassifierScores(Collector):
         """Score one classifier."""
         if not isinstance(answers, ClassAnswers) or result is not None:
             return result
-        facts, options = model.facts, self._scoring.options
+        facts, options = model.facts, self.scoring.options
         known = (facts.get("model_type"), bool(facts.get("standard", False)))
-        model_type, standard = self._scoring.types.get(model.name, known)
+        model_type, standard = self.scoring.types.get(model.name, known)
         one = score(
             self._whole,
             answers,
@@ -241,11 +213,11 @@ class ClassifierScores(Collector):
         scores = [model for model in results.models.values() if isinstance(model, ClassificationScore)]
         if not scores:
             return results
-        options = self._scoring.options
+        options = self.scoring.options
         scores = with_twins(scores)
         return replace(
             results,
-            dataset=dataset_facts(self._scoring.dataset, k=self._prepared.plan.k),
+            dataset=dataset_facts(self.scoring.dataset, k=self._prepared.plan.k),
             models={**results.models, **{one.model: one for one in scores}},
             offset_error_all_models=self._pool.estimates() if self._pool.n_models else (),
             comparison=compare(self._whole, scores) if len(scores) > 1 else (),
@@ -253,4 +225,17 @@ class ClassifierScores(Collector):
         )
 
 
-TEMPORAL = Temporal()
+TEMPORAL = Study(
+    name="temporal",
+    task=Task.CLASSIFICATION,
+    tables=TABLES,
+    drawings=(*MAIN, *COMPARE, *SLICES, *CHANGE),
+    collector=lambda scoring: ClassifierScores(scoring) if scoring.dataset.labelled.any() else None,
+    lines=all_class_lines,
+    lead=_lead,
+    question=lambda _view: "do models flicker?",
+    terms=set_terms,
+    figures=_figures,
+    content=_content,
+)
+"""Accuracy on anchors and on whole sets, curves, flips, offsets, smoothing, the trend and comparisons."""

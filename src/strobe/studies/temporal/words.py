@@ -7,7 +7,7 @@ from strobe.core.errors import printable
 from strobe.core.estimate import Missing
 from strobe.core.tasks import Task
 from strobe.report.headline import measures
-from strobe.report.view import View
+from strobe.report.view import Lines, View
 from strobe.report.wording import (
     CAUSES,
     DETECTION_TERMS,
@@ -17,8 +17,8 @@ from strobe.report.wording import (
     measured,
     plain_number,
     value_of,
+    with_interval,
 )
-from strobe.studies.temporal.records import ModelTrend
 
 _OF_SETS = (
     "95 %: if the study were repeated on other {source}s, about 95 of 100 intervals would contain the true value. "
@@ -110,9 +110,21 @@ def _lede(models: Mapping[str, ClassificationResult], view: View) -> str:
     return text + f"Drops {words.within} range from {low} to {high}."
 
 
-def off_the_line(view: View) -> list[ModelTrend]:
+def robustness_table(view: View) -> Lines | None:
     """Return the effective robustness of every model, highest first, if a line could be fitted."""
     found = view.results.trend
     models = () if isinstance(found, Missing) or view.words.is_still else found.models
-    rows = [model for model in models if is_known(model.effective_robustness.linear, model.effective_robustness.logit)]
-    return sorted(rows, key=lambda one: -value_of(one.effective_robustness.linear))
+    robust = [(one, one.effective_robustness) for one in models]
+    known = [(one, off) for one, off in robust if is_known(off.linear, off.logit)]
+    if not known:
+        return None
+    rows = [
+        [printable(one.model), *map(with_interval, (off.linear, off.logit)), one.sentence]
+        for one, off in sorted(known, key=lambda pair: -value_of(pair[1].linear))
+    ]
+    figures = ("the accuracy under every variant", "accuracy") if view.variants else ("acc_pmk", "acc_orig")
+    note = (
+        f"Effective robustness is {figures[0]} minus the value that the line of the other models predicts for the same "
+        f"{figures[1]}, in points. It is given on two axes, because the choice of axis can change the sign."
+    )
+    return "Which models are above or below the line?", ["Model", "Linear", "Logit", "Verdict"], rows, [note]

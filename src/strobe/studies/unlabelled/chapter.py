@@ -1,34 +1,25 @@
 """The chapter on flicker: a timeline for every video and model, and the frames around the most striking flips."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from strobe.analyses.video_plan import cut_frames, ended_at, without_cuts
-from strobe.core.answers import Answers, State
+from strobe.analyses.video_plan import answer_labels, cut_frames, frames_along, without_cuts
+from strobe.core.answers import Answers
 from strobe.core.arrays import Floats, Ints
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.ports import FrameSource
-from strobe.metrics.flicker import spells, timelines
+from strobe.metrics.flicker import spells
 from strobe.report.gallery import picture
 from strobe.report.study import Chapter, PageInput
 from strobe.report.view import Lines
 from strobe.report.wording import counted, percent, plain_number
-from strobe.studies.unlabelled.chapter_links import box_tables, life_strips, link_cases, outage_tables
-from strobe.studies.unlabelled.records import FlickerResults, FlickerScore
-from strobe.studies.unlabelled.words import (
-    bound,
-    excluded,
-    figure_text,
-    ranked,
-    saturated,
-    shown_measures,
-    spell_text,
-    stopped,
-)
+from strobe.studies.unlabelled.chapter_links import life_strips, link_cases, outage_tables
+from strobe.studies.unlabelled.records import FlickerResults
+from strobe.studies.unlabelled.words import flicker_lines, ranked, spell_text
 
 MOST_VIDEOS = 24
 """The most timelines on the page. Videos with more flips come first; tables/flicker_videos.csv has all of them."""
@@ -60,18 +51,18 @@ def flicker_chapter(page: PageInput) -> Chapter | None:
     if flicker is None:
         return None
     content: dict[str, Any] = {
-        "intro": _intro(flicker, page.view.results.dataset.readings or (), is_below=bool(page.view.results.models)),
-        "tables": [*box_tables(flicker), *_tables(flicker), *outage_tables(page.all_sets, flicker)],
+        "tables": [
+            *flicker_lines(page.view, most=None),
+            *_alternations(flicker),
+            *outage_tables(page.all_sets, flicker),
+        ],
         "cases": link_cases(page.all_sets, flicker, page.source),
         "strips": life_strips(page.all_sets, flicker, page.answers),
     }
     dataset = without_cuts(page.all_sets, page.view.results.dataset.k)[0]
     data: dict[str, Any] = {}
     if dataset is not None and flicker.models:
-        used = np.unique(dataset.sets.frame)
-        order, line = timelines(dataset.frames.video[used], dataset.frames.index[used])
-        frames = used[order]
-        line = ended_at(line, cut_frames(page.all_sets)[frames])
+        frames, line = frames_along(dataset, np.unique(dataset.sets.frame), cut_frames(page.all_sets))
         names = [name for name in ranked(flicker) if name in page.answers][:MOST_MODELS]
         tracks = [_track(name, page.answers, frames) for name in names]
         flips = _striking(dataset, frames, line, tracks)
@@ -87,38 +78,13 @@ def flicker_chapter(page: PageInput) -> Chapter | None:
 def _track(name: str, answers: Mapping[str, Answers], frames: Ints) -> _Track:
     one = answers[name].as_classes()
     confidence = one.confidence_at(frames) if one.has_shares else np.full(len(frames), np.nan)
-    label = np.where(one.state[frames] == State.OUTSIDE, -1, one.label[frames])
-    return _Track(name, label, confidence, one.scored[frames])
+    return _Track(name, answer_labels(one)[frames], confidence, one.scored[frames])
 
 
-def _intro(found: FlickerResults, readings: Sequence[str], *, is_below: bool) -> list[str]:
-    out = [f"{printable(name)}: {bound(found, one, 'it', name)}" for name, one in list(ranked(found).items())[:1]]
-    out = out if is_below else []
-    early = [f"{printable(name)}: {stopped(model)}." for name, model in found.models.items() if model.stopped_early]
-    notes = {name: one.notes for name, one in found.models.items()}
-    notes |= {name: detector.notes for name, detector in (found.detectors or {}).items()}
-    own = [f"{printable(name)}: {text}" for name, texts in notes.items() for text in texts or ()]
-    return [*out, *(f"{line}." for line in (*excluded(found), *readings, *own)), *early]
-
-
-def _tables(found: FlickerResults) -> list[Lines]:
-    """Return the tables of figures, of alternating answers, and of coarser classes."""
-    models = ranked(found)
-    if not models:
-        return []
-    shown = shown_measures(found)
-    sure = next(iter(models.values())).sure
-    notes = [f"Shares in %{_intervals(models)}. A flip is sure if both confidences reach {percent(sure, digits=0)}."]
-    notes += [f"{line}." for line in (saturated(found),) if line]
-    rows = [[printable(name), *(figure_text(one, model) for one in shown)] for name, model in models.items()]
-    out: list[Lines] = [("How often does the answer change?", ["Model", *(one.name for one in shown)], rows, notes)]
-    if any(one.coarser for one in models.values()):
-        levels = [level.level for level in max((one.coarser for one in models.values()), key=len)]
-        known = {name: one for name, one in models.items() if one.coarser}
-        coarse = [[printable(n), o.flicker.text(), *(c.flicker.text() for c in o.coarser)] for n, o in known.items()]
-        note = "Flicker after similar classes are merged: a change between two breeds no longer counts."
-        out.append(("Is it a change of kind?", ["Model", "All classes", *levels], coarse, [note]))
-    for name, one in list(models.items())[:MOST_MODELS]:
+def _alternations(found: FlickerResults) -> list[Lines]:
+    """Return the pairs of answers that alternate, with a table for each model."""
+    out: list[Lines] = []
+    for name, one in list(ranked(found).items())[:MOST_MODELS]:
         total = sum(video.flips for video in one.videos)
         pairs = [
             [f"{printable(row.one)} ↔ {printable(row.other)}", plain_number(row.flips), plain_number(row.videos)]
@@ -128,11 +94,6 @@ def _tables(found: FlickerResults) -> list[Lines]:
             note = f"{counted(total, 'flip')} in all videos; tables/alternations.csv has more pairs."
             out.append((f"Which answers alternate? {printable(name)}", ["Answers", "Flips", "Videos"], pairs, [note]))
     return out
-
-
-def _intervals(models: Mapping[str, FlickerScore]) -> str:
-    known = any(model.flicker.low is not None for model in models.values())
-    return ", with 95 % intervals" if known else "; one video has no intervals"
 
 
 def _striking(dataset: Dataset, frames: Ints, line: Ints, tracks: list[_Track]) -> list[tuple[int, int]]:

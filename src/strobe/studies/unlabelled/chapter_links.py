@@ -16,7 +16,7 @@ from strobe.report.view import Lines
 from strobe.report.wording import counted, plain_number
 from strobe.studies.unlabelled.records import FlickerResults
 from strobe.studies.unlabelled.records_links import LinkCase
-from strobe.studies.unlabelled.words import box_columns, box_notes, box_rows, steadiest
+from strobe.studies.unlabelled.words import steadiest
 
 MOST_CASES = 12
 """The most cases of one detector on the page."""
@@ -32,21 +32,6 @@ EVENTS = {
     "class change": "The class changes",
 }
 LEAVES = "The box vanishes before the object leaves the picture"
-
-
-def box_tables(found: FlickerResults) -> list[Lines]:
-    """Return the table of detectors, and the longest outages of each."""
-    if not found.detectors:
-        return []
-    columns = ["Detector", *box_columns(), "Objects"]
-    return [
-        (
-            "How long do objects have no box?",
-            columns,
-            box_rows(found),
-            [f"{box_note}." for box_note in box_notes(found)],
-        )
-    ]
 
 
 def outage_tables(dataset: Dataset, found: FlickerResults) -> list[Lines]:

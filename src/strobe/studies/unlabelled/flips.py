@@ -9,8 +9,8 @@ from typing import Any, Literal
 import numpy as np
 
 from strobe.analyses.box_measures import BoxAnswersAlong, followed
-from strobe.analyses.video_plan import cut_frames, ended_at
-from strobe.core.answers import Answers, BoxAnswers, ClassAnswers, State
+from strobe.analyses.video_plan import answer_labels, cut_frames, frames_along
+from strobe.core.answers import Answers, BoxAnswers, ClassAnswers
 from strobe.core.arrays import Ints
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
@@ -18,7 +18,6 @@ from strobe.core.estimate import Missing
 from strobe.core.files import json_text
 from strobe.core.quoting import safe_markdown
 from strobe.formats.export_media import Outgoing, picture_name
-from strobe.metrics.flicker import timelines
 from strobe.report.tables import as_csv
 from strobe.report.view import Row
 from strobe.studies.unlabelled.score_links import class_name, link_events
@@ -126,11 +125,8 @@ def _near(line: Ints, first: int, last: int, around: int) -> range:
 
 
 def _classes(dataset: Dataset, answers: ClassAnswers, around: int) -> _Told:
-    used = np.unique(dataset.sets.frame)
-    order, line = timelines(dataset.frames.video[used], dataset.frames.index[used])
-    frames = used[order]
-    line = ended_at(line, cut_frames(dataset)[frames])
-    label, known = np.where(answers.state == State.OUTSIDE, -1, answers.label)[frames], answers.scored[frames]
+    frames, line = frames_along(dataset, np.unique(dataset.sets.frame), cut_frames(dataset))
+    label, known = answer_labels(answers)[frames], answers.scored[frames]
     confidence = answers.confidence_at(frames) if answers.has_shares else np.full(len(frames), np.nan)
     sure = [float(value) if np.isfinite(value) else None for value in confidence]
     names = (*dataset.info.label_space.names, "none of the classes")

@@ -14,8 +14,8 @@ from strobe.core.answers import Answers, BoxAnswers, ClassAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.estimate import Missing
-from strobe.report.study import Chapter, PageInput, SectionFigures, Study
-from strobe.report.view import Lines, View
+from strobe.report.study import SectionFigures, Study
+from strobe.report.view import View
 from strobe.studies.unlabelled import figures
 from strobe.studies.unlabelled.chapter import MOST_MODELS, flicker_chapter
 from strobe.studies.unlabelled.records import CheckedFlicker, FlickerOptions, FlickerResults, FlickerScore
@@ -32,55 +32,28 @@ PLANNED = "a plan drew the named sets, and they are no random sample"
 FIGURES = (figures.flicker_curve, figures.flicker_time_curve)
 
 
-class Unlabelled(Study):
-    """Consistency, flips, spells and alternating answers on every set of a dataset that lacks labels."""
+def _lead(view: View, models: Mapping[str, ModelResult]) -> tuple[str, str] | None:
+    """Return how often the steadiest model changes its answer, if no accuracy is known."""
+    found = _only_flicker(view)
+    return None if found is None or models else flicker_lead(view, found)
 
-    name = "unlabelled"
-    decides = 5
-    tables = TABLES
-    drawings = FIGURES
-    needs_to_score = ("lacks_labels",)
-    needs_to_show = ("results.flicker",)
 
-    def collector(self, scoring: Scoring) -> Collector | None:
-        """Return the flicker of classifiers, if some set of frames around an anchor has no label."""
-        return FlickerScores(scoring) if no_flicker(scoring.dataset) is None else None
+def _explanation(view: View) -> tuple[str, list[str]] | None:
+    """Return what flicker is, and what it says about accuracy."""
+    found = _only_flicker(view)
+    return None if found is None else explanation(found)
 
-    def lines(self, view: View) -> Sequence[Lines]:
-        """Return the table of flicker."""
-        return flicker_lines(view)
 
-    def lead(self, view: View, models: Mapping[str, ModelResult]) -> tuple[str, str] | None:
-        """Return how often the steadiest model changes its answer, if no accuracy is known."""
-        found = _only_flicker(view)
-        return None if found is None or models else flicker_lead(view, found)
+def _terms(view: View) -> list[tuple[str, str]] | None:
+    """Return the terms of a page without labels."""
+    found = _only_flicker(view)
+    return None if found is None else terms(view, found)
 
-    def question(self, view: View) -> str | None:
-        """Return the page's question."""
-        return None if _only_flicker(view) is None else "does the answer change?"
 
-    def explanation(self, view: View) -> tuple[str, list[str]] | None:
-        """Return what flicker is, and what it says about accuracy."""
-        found = _only_flicker(view)
-        return None if found is None else explanation(found)
-
-    def terms(self, view: View) -> list[tuple[str, str]] | None:
-        """Return the terms of a page without labels."""
-        found = _only_flicker(view)
-        return None if found is None else terms(view, found)
-
-    def figures(self, view: View) -> Sequence[SectionFigures]:
-        """Return the curves."""
-        return [SectionFigures(section="flicker", figures=FIGURES)] if view.results.flicker else ()
-
-    def answers_of(self, view: View) -> Sequence[str]:
-        """Return the models with a timeline."""
-        found = view.results.flicker
-        return () if found is None else [*list(ranked(found))[:MOST_MODELS], *list(found.detectors or ())[:MOST_MODELS]]
-
-    def chapter(self, page: PageInput) -> Chapter | None:
-        """Return the chapter with timelines and flips."""
-        return flicker_chapter(page)
+def _answers_of(view: View) -> Sequence[str]:
+    """Return the models with a timeline."""
+    found = view.results.flicker
+    return () if found is None else [*list(ranked(found))[:MOST_MODELS], *list(found.detectors or ())[:MOST_MODELS]]
 
 
 def _only_flicker(view: View) -> FlickerResults | None:
@@ -93,8 +66,7 @@ class FlickerScores(Collector):
     """Scores the flicker of classifiers on all sets, with and without a label."""
 
     def __init__(self, scoring: Scoring) -> None:
-        super().__init__()
-        self._scoring = scoring
+        super().__init__(scoring)
         self._models: dict[str, FlickerScore] = {}
         self._detectors: dict[str, LinkScore] = {}
         self._checks: dict[str, CheckedFlicker] = {}
@@ -110,15 +82,15 @@ class FlickerScores(Collector):
 
     @cached_property
     def _dataset(self) -> tuple[Dataset | None, int]:
-        return without_cuts(self._scoring.merged, self._scoring.options.k)
+        return without_cuts(self.scoring.merged, self.scoring.options.k)
 
     @cached_property
     def _plan(self) -> FlickerPlan | None:
         dataset = self._dataset[0]
         if dataset is None:
             return None
-        cuts = cut_frames(self._scoring.merged)
-        return FlickerPlan(dataset, self._scoring.options, self._scoring.flicker or FlickerOptions(), cuts=cuts)
+        cuts = cut_frames(self.scoring.merged)
+        return FlickerPlan(dataset, self.scoring.options, self.scoring.flicker or FlickerOptions(), cuts=cuts)
 
     def add(self, result: ModelResult | None, model: ScorableModel, answers: Answers) -> ModelResult | None:
         """Score one classifier."""
@@ -128,7 +100,7 @@ class FlickerScores(Collector):
                 self._models[model.name] = score
                 result = self._with_people(self._plan.plan, result, model.name, answers)
         elif isinstance(answers, BoxAnswers):
-            options, whole = self._scoring.options, self._scoring.merged
+            options, whole = self.scoring.options, self.scoring.merged
             links = link_score(
                 whole,
                 answers,
@@ -160,14 +132,14 @@ class FlickerScores(Collector):
         dataset, cuts = self._dataset
         if dataset is None and not self._detectors and not results.models:
             raise StrobeError(
-                f"{printable(self._scoring.dataset.name)}: each of its {cuts} sets contains a scene cut, so "
+                f"{printable(self.scoring.dataset.name)}: each of its {cuts} sets contains a scene cut, so "
                 "flicker cannot be measured; use shorter sets (a smaller <<k>>)"
             )
         if not self._models and not self._detectors:
             return results
-        facts, whole = results.dataset, self._scoring.merged
+        facts, whole = results.dataset, self.scoring.merged
         if not results.models:
-            facts = dataset_facts(self._scoring.dataset, k=self._scoring.options.k, needs_labels=False)
+            facts = dataset_facts(self.scoring.dataset, k=self.scoring.options.k, needs_labels=False)
         flicker = FlickerResults(
             n_sets=0 if dataset is None else dataset.n_sets,
             n_videos=len(set((dataset or whole).video_of_set.tolist())),
@@ -185,4 +157,21 @@ class FlickerScores(Collector):
         return replace(results, dataset=facts, flicker=flicker)
 
 
-UNLABELLED = Unlabelled()
+UNLABELLED = Study(
+    name="unlabelled",
+    decides=5,
+    tables=TABLES,
+    drawings=FIGURES,
+    needs_to_score=("lacks_labels",),
+    needs_to_show=("results.flicker",),
+    collector=lambda scoring: FlickerScores(scoring) if no_flicker(scoring.dataset) is None else None,
+    lines=flicker_lines,
+    lead=_lead,
+    question=lambda view: None if _only_flicker(view) is None else "does the answer change?",
+    explanation=_explanation,
+    terms=_terms,
+    figures=lambda view: [SectionFigures(section="flicker", figures=FIGURES)] if view.results.flicker else (),
+    answers_of=_answers_of,
+    chapter=flicker_chapter,
+)
+"""Consistency, flips, spells and alternating answers on every set of a dataset that lacks labels."""

@@ -8,7 +8,7 @@ from strobe.core.errors import printable
 from strobe.core.estimate import Estimate, Missing
 from strobe.core.readings import folded
 from strobe.report.view import Lines, View
-from strobe.report.wording import both_ends, counted, join, measured, percent, plain_number
+from strobe.report.wording import EstimateText, both_ends, counted, join, measured, percent, plain_number
 from strobe.studies.unlabelled.records import CONSTANT, FlickerResults, FlickerScore
 from strobe.studies.unlabelled.records_links import LinkScore
 
@@ -210,12 +210,16 @@ def terms(view: View, found: FlickerResults) -> list[tuple[str, str]]:
     ]
 
 
-def flicker_lines(view: View) -> list[Lines]:
-    """Return the terminal table: one row per model."""
+IN_TERMINAL = 5
+"""The number of measures of detectors in the terminal."""
+
+
+def flicker_lines(view: View, most: int | None = IN_TERMINAL) -> list[Lines]:
+    """Return the tables with a row per model: of classifiers, and of detectors with at most this many measures."""
     flicker = view.results.flicker
     if flicker is None:
         return []
-    links = link_lines(view, flicker)
+    links = _link_lines(view, flicker, most)
     if not flicker.models:
         return links
     shown = shown_measures(flicker)
@@ -238,45 +242,17 @@ def flicker_lines(view: View) -> list[Lines]:
     notes += [f"{printable(first)}: {bound(flicker, flicker.models[first], 'it', first)}"]
     notes += folded((printable(name), text) for name, one in flicker.models.items() for text in one.notes or ())
     notes += [f"{printable(name)}: {stopped(one)}" for name, one in flicker.models.items() if one.stopped_early]
-    return [(f"{printable(data.name)}: flicker without labels", columns, rows, notes), *links]
-
-
-IN_TERMINAL = 5
-"""The number of measures of detectors in the terminal."""
-
-
-def box_columns() -> list[str]:
-    """Return the headings of the columns of `box_rows` on the page, between the detector and its objects."""
-    named = [
-        (measure.name.replace("_", " ").capitalize(), measure.suffix.strip())
-        for measure in measures_of("boxes")
-        if measure.headline
-    ]
-    return [
-        f"{name.removesuffix(' pixels')}, {unit.replace('/min', 'per minute', 1) if unit == '/min' else unit}"
-        for name, unit in named
-    ]
-
-
-def box_rows(found: FlickerResults, most: int | None = None) -> list[list[str]]:
-    """Return a row of figures for each detector, of at most this many measures."""
-    shown = [measure for measure in measures_of("boxes") if measure.headline][:most]
-    return [
-        [
-            printable(name, limit=60),
-            *(_figure(one, score.measures.get(one.name)) for one in shown),
-            plain_number(score.objects),
-        ]
-        for name, score in steadiest(found).items()
-    ]
+    return [("Flicker without labels", columns, rows, notes), *links]
 
 
 def _figure(declared: Measure[Any], found: Estimate | None) -> str:
-    return "—" if found is None or found.value is None else found.text(digits=declared.digits, scale=declared.scale)
+    if found is None or found.value is None:
+        return "—"
+    return EstimateText(found.text(digits=declared.digits, scale=declared.scale), found)
 
 
-def box_notes(found: FlickerResults) -> list[str]:
-    """Return the units of `box_rows`, and the notes on every detector."""
+def _box_notes(found: FlickerResults) -> list[str]:
+    """Return the units of the figures, and the notes on every detector."""
     rules = next(iter(steadiest(found).values())).rules
     notes = [
         "outage seconds, outages and class changes are per minute that an object lives, completeness is in %; "
@@ -292,15 +268,22 @@ def box_notes(found: FlickerResults) -> list[str]:
     return notes
 
 
-def link_lines(view: View, found: FlickerResults) -> list[Lines]:
-    """Return the terminal table of detectors."""
+def _link_lines(view: View, found: FlickerResults, most: int | None) -> list[Lines]:
+    """Return the table of detectors, with at most this many measures."""
     if not found.detectors:
         return []
-    columns = [measure.name for measure in measures_of("boxes") if measure.headline][:IN_TERMINAL]
-    title = f"{printable(view.results.dataset.name)}: boxes without labels"
+    shown = [measure for measure in measures_of("boxes") if measure.headline][:most]
+    rows = [
+        [
+            printable(name, limit=60),
+            *(_figure(one, score.measures.get(one.name)) for one in shown),
+            plain_number(score.objects),
+        ]
+        for name, score in steadiest(found).items()
+    ]
     about = () if found.models else (*excluded(found), *(view.results.dataset.readings or ()))
-    notes = [f"[95 % interval] from {view.sources}", *about, *box_notes(found)]
-    return [(title, ["model", *columns, "objects"], box_rows(found, IN_TERMINAL), notes)]
+    notes = [f"[95 % interval] from {view.sources}", *about, *_box_notes(found)]
+    return [("Boxes without labels", ["model", *(measure.name for measure in shown), "objects"], rows, notes)]
 
 
 def stopped(model: FlickerScore) -> str:
@@ -322,7 +305,8 @@ def excluded(found: FlickerResults) -> list[str]:
 
 def figure_text(measure: Measure[Any], model: FlickerScore) -> str:
     """Return a model's figure with its interval, in the unit of the measure."""
-    return measure.of(model).text(scale=measure.scale, digits=measure.digits).replace("-", "−")
+    found = measure.of(model)
+    return EstimateText(found.text(scale=measure.scale, digits=measure.digits).replace("-", "−"), found)
 
 
 def _short(found: Estimate) -> str:

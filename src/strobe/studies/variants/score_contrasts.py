@@ -4,7 +4,7 @@ All contrasts are paired by image (the group of a set), and the anchors' sources
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import Any, Literal
@@ -14,9 +14,9 @@ import numpy as np
 from strobe.analyses.model_results import ClassificationScore
 from strobe.analyses.naming import NamingTable
 from strobe.analyses.plan import ScoreOptions
-from strobe.analyses.preserved import preservation, preserved_by
+from strobe.analyses.preserved import preservation, preserved_sets
 from strobe.analyses.results import Results
-from strobe.analyses.variant_kinds import VARIANT_KINDS, own_kind
+from strobe.analyses.variant_kinds import VARIANT_KINDS, ColumnPair, VariantColumn, own_kind
 from strobe.core.answers import ClassAnswers
 from strobe.core.arrays import Bools, Ints
 from strobe.core.dataset import Dataset
@@ -26,7 +26,7 @@ from strobe.metrics.bootstrap import Bootstrap
 from strobe.metrics.contrasts import paired_ratio, paired_test, ratio_bounds
 from strobe.metrics.intervals import nothing, proportion
 from strobe.metrics.paired import holm, paired_difference
-from strobe.studies.variants.records import Contrast, Isolates, PreservedResults, StillFound
+from strobe.studies.variants.records import Contrast, PreservedResults, StillFound
 from strobe.studies.variants.score import Marks, VariantPlan
 
 Kind = Literal["variants", "models", "targets"]
@@ -111,7 +111,7 @@ def preserved_results(
     Only images with a named finding and images without any finding are used. Otherwise, findings that nobody was asked
     about would look like searches that found nothing. The result is None if nobody named a finding.
     """
-    sets, preserved = plan.dataset.sets, preserved_by(naming)
+    sets, preserved = plan.dataset.sets, preserved_sets(naming)
     is_finding = sets.status == "found"
     judged = preserved.asked & is_finding
     if not judged.any():
@@ -163,12 +163,14 @@ def contrasts(plan: VariantPlan, models: Sequence[Marks], scorer: Any = None) ->
     differ in one respect, corrected among themselves. The other two are the whole image against every variant, and
     every pair of models on every variant.
     """
-    if scorer is not None:
-        results = _corrected(_isolating(plan, models, scorer), _of_rungs(plan, models, scorer),
-                           _of_models_on_rungs(plan, models, scorer))  # fmt: skip
-    else:
-        results = _corrected(_of_variants(plan, models), _of_models(plan, models), _of_targets(plan))
-    return _marked(plan, results)
+    scorer = scorer or _PlainVariants(plan)
+    families = (
+        _of_variants(plan, models, scorer.isolating),
+        _of_variants(plan, models, scorer.against_whole),
+        _of_models(plan, models, scorer),
+        _of_targets(plan),
+    )
+    return _marked(plan, _corrected(*families))
 
 
 def own_contrasts(dataset: Dataset, answers: ClassAnswers, options: ScoreOptions) -> dict[str, Contrast]:
@@ -179,11 +181,9 @@ def own_contrasts(dataset: Dataset, answers: ClassAnswers, options: ScoreOptions
     """
     plan = VariantPlan(dataset, options)
     marks = [plan.mark(answers)]
-    if (kind := own_kind(plan.dataset.variants.fields if plan.dataset.variants else ())) is not None:
-        scorer = VARIANT_KINDS[kind].scorer(plan, {})
-        pairs = [*_isolating(plan, marks, scorer), *_of_rungs(plan, marks, scorer)]
-    else:
-        pairs = list(_of_variants(plan, marks))
+    kind = own_kind(plan.dataset.variants.fields if plan.dataset.variants else ())
+    scorer: Any = _PlainVariants(plan) if kind is None else VARIANT_KINDS[kind].scorer(plan, {})
+    pairs = [*_of_variants(plan, marks, scorer.isolating), *_of_variants(plan, marks, scorer.against_whole)]
     results = [contrast for pair in pairs for contrast in _corrected(iter([pair]))]
     met = Counter((contrast.a, contrast.b) for contrast in results if contrast.isolates is None)
     return {
@@ -216,78 +216,62 @@ def _corrected(*families: Iterator[tuple[Contrast, Gap | None]]) -> tuple[Contra
     return tuple(out)
 
 
-def _plain_variants(plan: VariantPlan) -> list[tuple[int, Variant]]:
-    """The variants that were not made against a model; other variants are reported with their search."""
-    return [
-        (row, one) for row, one in plan.present() if one.levels and one.target is None and not plan.is_searched(row)
-    ]
+class _PlainVariants:
+    """The pairs of variants that were not made against a model; other variants are reported with their search.
+
+    Every variant is at its highest level, and two variants at the highest level that both have.
+    """
+
+    def __init__(self, plan: VariantPlan) -> None:
+        self._plan = plan
+        self._rows = [
+            (row, one) for row, one in plan.present() if one.levels and one.target is None and not plan.is_searched(row)
+        ]
+
+    def isolating(self, marks: Marks) -> Iterator[ColumnPair]:
+        """Return nothing: no two plain variants are known to differ in one respect."""
+        return iter(())
+
+    def against_whole(self, marks: Marks) -> Iterator[ColumnPair]:
+        """Yield the originals against every variant, and every two variants, unless all share one scale."""
+        plan = self._plan
+        if plan.dataset.info.combine == "worst" or len(plan.variants) == 1:
+            return
+        whole = VariantColumn(rung=ANCHOR, variant=ANCHOR, level=None)
+        for row, one in self._rows:
+            sets, right = _at(plan, marks, row, len(one.levels))
+            column = VariantColumn(rung=one.variant, variant=one.variant, level=one.levels[-1])
+            yield ColumnPair(a=whole, b=column, a_right=~marks.wrong_at[sets, 0], b_right=right, sets=sets)
+        for (row_a, one), (row_b, two) in combinations(self._rows, 2):
+            for level in sorted(set(one.levels) & set(two.levels))[-1:]:
+                a_set, a = _at(plan, marks, row_a, one.levels.index(level) + 1)
+                b_set, b = _at(plan, marks, row_b, two.levels.index(level) + 1)
+                in_a, in_b = _pairs(plan, a_set, b_set)
+                first, second = (VariantColumn(rung=v.variant, variant=v.variant, level=level) for v in (one, two))
+                yield ColumnPair(a=first, b=second, a_right=a[in_a], b_right=b[in_b], sets=a_set[in_a])
+
+    def between(self, models: Sequence[Marks]) -> Iterator[tuple[Marks, Marks, ColumnPair]]:
+        """Yield every two models on every variant."""
+        for row, one in self._rows:
+            column = VariantColumn(rung=one.variant, variant=one.variant, level=one.levels[-1])
+            for first, second in combinations(models, 2):
+                a_set, a = _at(self._plan, first, row, len(one.levels))
+                b_set, b = _at(self._plan, second, row, len(one.levels))
+                both, in_a, in_b = np.intersect1d(a_set, b_set, return_indices=True)
+                yield first, second, ColumnPair(a=column, b=column, a_right=a[in_a], b_right=b[in_b], sets=both)
 
 
-def _of_variants(plan: VariantPlan, models: Sequence[Marks]) -> Iterator[tuple[Contrast, Gap | None]]:
-    rows = _plain_variants(plan)
-    if plan.dataset.info.combine == "worst" or len(plan.variants) == 1:
-        return
-    for marks in models:
-        for row, one in rows:
-            b_set, b = _at(plan, marks, row, len(one.levels))
-            yield _difference(
-                plan, ~marks.wrong_at[b_set, 0], b, b_set, a=ANCHOR, b=one.variant, held=marks.model,
-                of="variants", level=one.levels[-1],
-            )  # fmt: skip
-        for (row_a, one), (row_b, two) in combinations(rows, 2):
-            common = sorted(set(one.levels) & set(two.levels))
-            if not common:
-                continue
-            level = common[-1]
-            a_set, a = _at(plan, marks, row_a, one.levels.index(level) + 1)
-            b_set, b = _at(plan, marks, row_b, two.levels.index(level) + 1)
-            in_a, in_b = _pairs(plan, a_set, b_set)
-            yield _difference(
-                plan, a[in_a], b[in_b], a_set[in_a], a=one.variant, b=two.variant, held=marks.model, of="variants",
-                level=level,
-            )  # fmt: skip
-
-
-def _of_models(plan: VariantPlan, models: Sequence[Marks]) -> Iterator[tuple[Contrast, Gap | None]]:
-    for row, variant in _plain_variants(plan):
-        for first, second in combinations(models, 2):
-            a_set, a = _at(plan, first, row, len(variant.levels))
-            b_set, b = _at(plan, second, row, len(variant.levels))
-            both, in_a, in_b = np.intersect1d(a_set, b_set, return_indices=True)
-            yield _difference(
-                plan, a[in_a], b[in_b], both, a=first.model, b=second.model, held=variant.variant, of="models",
-                level=variant.levels[-1],
-            )  # fmt: skip
-
-
-def _isolating(plan: VariantPlan, models: Sequence[Marks], scorer: Any) -> Iterator[tuple[Contrast, Gap | None]]:
-    for marks in models:
-        for one in scorer.isolating(marks):
-            level = one.b.level if one.a.level is None else one.a.level
-            yield _difference(
-                plan, one.a_right, one.b_right, one.sets, a=one.a.variant, b=one.b.variant, held=marks.model,
-                of="variants", level=level, isolates=one.isolates,
-            )  # fmt: skip
-
-
-def _of_rungs(plan: VariantPlan, models: Sequence[Marks], scorer: Any) -> Iterator[tuple[Contrast, Gap | None]]:
-    for marks in models:
-        for one in scorer.against_whole(marks):
-            yield _difference(
-                plan, one.a_right, one.b_right, one.sets, a=ANCHOR, b=one.b.variant, held=marks.model, of="variants",
-                level=one.b.level,
-            )  # fmt: skip
-
-
-def _of_models_on_rungs(
-    plan: VariantPlan, models: Sequence[Marks], scorer: Any
+def _of_variants(
+    plan: VariantPlan, models: Sequence[Marks], pairs: Callable[[Marks], Iterator[ColumnPair]]
 ) -> Iterator[tuple[Contrast, Gap | None]]:
-    for first, second in combinations(models, 2):
-        for one in scorer.between(first, second):
-            yield _difference(
-                plan, one.a_right, one.b_right, one.sets, a=first.model, b=second.model, held=one.a.variant,
-                of="models", level=one.a.level,
-            )  # fmt: skip
+    for marks in models:
+        for pair in pairs(marks):
+            yield _difference(plan, pair, of="variants", a=pair.a.variant, b=pair.b.variant, held=marks.model)
+
+
+def _of_models(plan: VariantPlan, models: Sequence[Marks], scorer: Any) -> Iterator[tuple[Contrast, Gap | None]]:
+    for first, second, pair in scorer.between(models):
+        yield _difference(plan, pair, of="models", a=first.model, b=second.model, held=pair.a.variant)
 
 
 def _of_targets(plan: VariantPlan, among: Bools | None = None) -> Iterator[tuple[Contrast, Gap | None]]:
@@ -326,29 +310,20 @@ def _pairs(plan: VariantPlan, a_set: Ints, b_set: Ints) -> tuple[Ints, Ints]:
 
 
 def _difference(
-    plan: VariantPlan,
-    a_right: Bools,
-    b_right: Bools,
-    sets: Ints,
-    *,
-    of: Kind,
-    a: str,
-    b: str,
-    held: str,
-    level: float | None,
-    isolates: Isolates | None = None,
+    plan: VariantPlan, pair: ColumnPair, *, of: Kind, a: str, b: str, held: str
 ) -> tuple[Contrast, Gap | None]:
     """Return the contrast without its interval, and the paired differences.
 
     The interval belongs to the corrected test, which needs all contrasts of the same kind.
     """
+    level = pair.b.level if pair.a.level is None else pair.a.level
     blank = Contrast(
-        of=of, a=a, b=b, held=held, form="difference", level=level, n=len(sets), only_a=0, only_b=0,
-        value=nothing(_NO_PAIR), test="none", p=None, p_holm=None, isolates=isolates,
+        of=of, a=a, b=b, held=held, form="difference", level=level, n=len(pair.sets), only_a=0, only_b=0,
+        value=nothing(_NO_PAIR), test="none", p=None, p_holm=None, isolates=pair.isolates,
     )  # fmt: skip
-    if not len(sets):
+    if not len(pair.sets):
         return blank, None
-    gap, cluster = a_right.astype(np.int64) - b_right.astype(np.int64), plan.cluster[sets]
+    gap, cluster = pair.a_right.astype(np.int64) - pair.b_right.astype(np.int64), plan.cluster[pair.sets]
     tested = paired_test(gap, cluster)
     found = replace(blank, only_a=tested.only_a, only_b=tested.only_b, test=tested.test, p=tested.p)
     return found, (gap, cluster)

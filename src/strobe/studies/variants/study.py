@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
 from strobe.analyses.model_results import ClassificationResult, ClassificationScore, ModelResult
 from strobe.analyses.results import Results
@@ -15,7 +14,7 @@ from strobe.report.figures_classes import detection_class, per_class
 from strobe.report.figures_detection import overview
 from strobe.report.figures_trend import trend
 from strobe.report.study import Chapter, PageInput, SectionFigures, Study
-from strobe.report.view import Lines, View
+from strobe.report.view import View
 from strobe.studies.variants.figures import (
     contrasts_models,
     contrasts_targets,
@@ -26,13 +25,10 @@ from strobe.studies.variants.figures import (
     survival,
 )
 from strobe.studies.variants.score_contrasts import ByVariant
-from strobe.studies.variants.tables import TABLES, fooled, heat, robust, search_lines, study, variant_lines
+from strobe.studies.variants.tables import TABLES, change_lines, fooled, heat, search_lines, variant_lines
 from strobe.studies.variants.words import (
     contrasts,
-    median_text,
-    own_scale,
     shown_kind,
-    sided,
     survives,
     variant_explanation,
     variant_terms,
@@ -53,98 +49,60 @@ CONTRASTS = {
 """The figures of contrasts, by kind."""
 
 
-class VariantsStudy(Study):
-    """Accuracy under every variant and level, its worst case and mean, searches, and contrasts between variants."""
+def _lead(view: View, models: Mapping[str, ModelResult]) -> tuple[str, str] | None:
+    """Return accuracy on the images and under the worst of their variants."""
+    name, best = next(iter(models.items()), ("", None))
+    if not isinstance(best, ClassificationResult):
+        return None
+    return variants_lead(view, name, best)
 
-    name = "variants"
-    decides = 2
-    tables = TABLES
-    drawings = (*FIGURES, *CONTRASTS.values())
-    needs_to_score = ("dataset.variants",)
-    needs_to_show = ("variants",)
 
-    def collector(self, scoring: Scoring) -> Collector:
-        """Return the scores by variant."""
-        return VariantScores(scoring)
-
-    def lines(self, view: View) -> Sequence[Lines]:
-        """Return accuracy by variant, and the findings of searches."""
-        return [*variant_lines(view), *search_lines(view)]
-
-    def notes(self, view: View, task: Task) -> Sequence[str]:
-        """Return a note for every search whose findings did not survive being saved."""
-        return survives(view) if task is Task.CLASSIFICATION else ()
-
-    def lead(self, view: View, models: Mapping[str, ModelResult]) -> tuple[str, str] | None:
-        """Return accuracy on the images and under the worst of their variants."""
-        name, best = next(iter(models.items()), ("", None))
-        if not view.variants or not isinstance(best, ClassificationResult):
-            return None
-        return variants_lead(view, name, best)
-
-    def question(self, view: View) -> str | None:
-        """Return the page's question."""
-        return "how accurate are the models?" if view.variants else None
-
-    def explanation(self, view: View) -> tuple[str, list[str]] | None:
-        """Return an explanation of variants, levels and searches."""
-        return variant_explanation(view) if view.variants else None
-
-    def terms(self, view: View) -> list[tuple[str, str]] | None:
-        """Return the terms for data with variants."""
-        return variant_terms(view) if view.variants else None
-
-    def figures(self, view: View) -> Sequence[SectionFigures]:
-        """Return the figures of variants and contrasts. A kind of variants with its own words has its own figures."""
-        if not view.variants or not view.results.models:
-            return ()
-        main: list[FigureSpec] = []
-        if view.classifiers or not view.detectors:
-            main += [
-                replace(trend, title="Is a more accurate model more robust?"),
-                replace(per_class, title="Which classes lose most?"),
-            ]
-        if view.detectors:
-            main += [overview, detection_class]
-        if view.words.is_still:
-            main = []
-        if shown_kind(view) is not None:
-            return [SectionFigures(section="main", figures=main)]
-        compared = [CONTRASTS[contrast.kind] for contrast in contrasts(view)]
-        return [
-            SectionFigures(section="main", figures=main),
-            SectionFigures(section="variants", figures=FIGURES),
-            SectionFigures(section="contrasts", figures=compared),
+def _figures(view: View) -> Sequence[SectionFigures]:
+    """Return the figures of variants and contrasts. A kind of variants with its own words has its own figures."""
+    if not view.results.models:
+        return ()
+    main: list[FigureSpec] = []
+    if view.classifiers or not view.detectors:
+        main += [
+            replace(trend, title="Is a more accurate model more robust?"),
+            replace(per_class, title="Which classes lose most?"),
         ]
+    if view.detectors:
+        main += [overview, detection_class]
+    if view.words.is_still:
+        main = []
+    if shown_kind(view) is not None:
+        return [SectionFigures(section="main", figures=main)]
+    compared = [CONTRASTS[kind] for kind, *_ in contrasts(view)]
+    return [
+        SectionFigures(section="main", figures=main),
+        SectionFigures(section="variants", figures=FIGURES),
+        SectionFigures(section="contrasts", figures=compared),
+    ]
 
-    def chapter(self, page: PageInput) -> Chapter | None:
-        """Return the chapter on variants, searches and contrasts."""
-        view = page.view
-        if not view.variants:
-            return None
-        models, rows = fooled(view)
-        contrast_figures = {groups[0].group: groups for groups in page.figures.get("contrasts", ())}
-        content = {
-            "study": study(view),
-            "heat": heat(view),
-            "searches": [(one, *median_text(view, one)) for one in own_scale(view)],
-            "robust": robust(view),
-            "survives": survives(view),
-            "fooled_models": models,
-            "fooled": rows,
-            "contrasts": [
-                (contrast, contrast_figures.get(f"contrasts_{contrast.kind}")) for contrast in contrasts(view)
-            ],
-            "sided": partial(sided, view),
-        }
-        return Chapter(name="variants", title="Variants", template="variants.html.j2", content=content)
+
+def _chapter(page: PageInput) -> Chapter:
+    """Return the chapter on variants, searches and contrasts."""
+    view = page.view
+    models, rows = fooled(view)
+    contrast_figures = {groups[0].group: groups for groups in page.figures.get("contrasts", ())}
+    content = {
+        "study": change_lines(view),
+        "heat": heat(view),
+        "searches": search_lines(view),
+        "survives": survives(view),
+        "fooled_models": models,
+        "fooled": rows,
+        "contrasts": [(*part, contrast_figures.get(f"contrasts_{part[0]}")) for part in contrasts(view)],
+    }
+    return Chapter(name="variants", title="Variants", template="variants.html.j2", content=content)
 
 
 class VariantScores(Collector):
     """Scores classifiers under every variant."""
 
     def __init__(self, scoring: Scoring) -> None:
-        super().__init__()
+        super().__init__(scoring)
         dataset = scoring.dataset
         kind = None if dataset.variants is None else own_kind(dataset.variants.fields)
         areas = {} if kind is None else VARIANT_KINDS[kind].areas(scoring.path)
@@ -163,4 +121,21 @@ class VariantScores(Collector):
         return self._scores.into(results) if self._has_added or not results.models else results
 
 
-VARIANTS = VariantsStudy()
+VARIANTS = Study(
+    name="variants",
+    decides=2,
+    tables=TABLES,
+    drawings=(*FIGURES, *CONTRASTS.values()),
+    needs_to_score=("dataset.variants",),
+    needs_to_show=("variants",),
+    collector=VariantScores,
+    lines=lambda view: [*variant_lines(view), *search_lines(view)],
+    notes=lambda view, task: survives(view) if task is Task.CLASSIFICATION else (),
+    lead=_lead,
+    question=lambda _view: "how accurate are the models?",
+    explanation=variant_explanation,
+    terms=variant_terms,
+    figures=_figures,
+    chapter=_chapter,
+)
+"""Accuracy under every variant and level, its worst case and mean, searches, and contrasts between variants."""

@@ -1,11 +1,9 @@
 """The tables of data with variants: levels, means, searches, contrasts and preserved findings."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from strobe.analyses.model_results import ClassificationResult
 from strobe.core.errors import printable
-from strobe.core.estimate import Estimate
 from strobe.report import wording
 from strobe.report.tables import as_row, each
 from strobe.report.view import Lines, Row, Table, View
@@ -89,7 +87,7 @@ def variant_lines(view: View) -> list[Lines]:
     if not rows:
         return []
     columns = ["variant", "at", *(printable(name, limit=60) for name in models)]
-    return [(f"{printable(view.results.dataset.name)}: accuracy by variant", columns, rows, [])]
+    return [("Accuracy by variant", columns, rows, [])]
 
 
 def search_lines(view: View) -> list[Lines]:
@@ -102,89 +100,51 @@ def search_lines(view: View) -> list[Lines]:
             str(one.censored),
             str(one.anchor_wrong),
             str(one.failed),
-            median_text(view, one)[0],
+            median_text(view, one),
         ]
         for one in own_scale(view)
     ]
     columns = ["search", "target", "found", "nothing found", "original wrong", "failed", "median"]
-    name = printable(view.results.dataset.name)
     out: list[Lines] = []
     if rows:
-        out.append((f"{name}: searches", columns, rows, []))
-    for table in robust(view):
-        columns = ["search", "original", *table.levels]
-        rows = [[variant, *map(with_interval, (orig, *cells))] for variant, _, orig, cells in table.rows]
-        title = f"{name}: upper bound on the target's robust accuracy, up to {table.scale}"
-        out.append((title, columns, rows, ["a stronger search can only lower these bounds"]))
-    return out
+        out.append(("Searches", columns, rows, [_CENSORED]))
+    return [*out, *robust_lines(view)]
+
+
+_CENSORED = (
+    "found: share of the completed searches; nothing found: only up to the distance that the search tried; median: the "
+    "distance at which half of the searches have found something"
+)
 
 
 MOST_LEVELS = 8
 """The largest number of columns in the table of bounds on robust accuracy. tables/variants.csv has the full grid."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VariantRow:
-    """One row of the table of variants, in words."""
-
-    name: str
-    what: str
-    target: str
-    scale: str
-    levels: str
-    n_sets: int
-    marks: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VariantTable:
-    """The table of variants: its rows, the text above them, and the columns with content."""
-
-    rows: list[VariantRow]
-    say: str
-
-    @property
-    def what(self) -> bool:
-        """Whether any variant has details in addition to its name."""
-        return len({row.what for row in self.rows}) > 1
-
-    @property
-    def target(self) -> bool:
-        """Whether any variant was made against a model."""
-        return any(row.target for row in self.rows)
-
-    @property
-    def scale(self) -> bool:
-        """Whether the variants' scales differ. A shared scale is given above the table."""
-        return len({(row.scale, row.levels) for row in self.rows}) > 1
-
-
-def study(view: View) -> VariantTable:
+def change_lines(view: View) -> Lines:
     """Return the changes made to the images, variant by variant, with controls last."""
-    fields = [wording.fields_of(variant) for variant in view.variants.values()]
+    variants = sorted(view.variants.values(), key=lambda one: one.role == "control")
+    fields = [wording.fields_of(variant) for variant in variants]
     alike = [text for text in fields[0] if len(fields) > 1 and all(text in field for field in fields)]
-    rows = _done(view, alike)
-    variant_table = VariantTable(rows=rows, say="")
-    shared = "" if variant_table.scale else f" All variants have the same levels: {rows[0].scale} {rows[0].levels}."
+    settings = [", ".join(text for text in field if text not in alike) for field in fields]
+    scales = [(scale(variant), _levels(variant)) for variant in variants]
+    names = [called(variant) + "".join(f" ({mark})" for mark in _marks(variant)) for variant in variants]
+    columns = {"variant": names}
+    if len(set(settings)) > 1:
+        columns["settings"] = [text or "—" for text in settings]
+    if any(variant.target for variant in variants):
+        columns["target"] = [printable(variant.target or "—") for variant in variants]
+    if len(set(scales)) > 1:
+        columns |= {"scale": [name for name, _ in scales], "levels": [levels for _, levels in scales]}
+    columns["n"] = [str(variant.n_sets) for variant in variants]
+    shared = "" if len(set(scales)) > 1 else f" All variants have the same levels: {' '.join(scales[0])}."
     shared += f" All variants share these settings: {', '.join(alike)}." if alike else ""
-    say = f"Each variant is one way of changing the images.{shared} n is the number of images with the variant."
-    return replace(variant_table, say=say)
+    note = f"Each variant is one way of changing the images.{shared} n is the number of images with the variant."
+    return "What was changed", list(columns), list(map(list, zip(*columns.values(), strict=True))), [note]
 
 
-def _done(view: View, alike: Sequence[str]) -> list[VariantRow]:
-    rows = sorted(view.variants.values(), key=lambda one: one.role == "control")
-    return [
-        VariantRow(
-            name=called(row),
-            what=", ".join(text for text in wording.fields_of(row) if text not in alike),
-            target=printable(row.target or ""),
-            scale=scale(row),
-            levels=_levels(row),
-            n_sets=row.n_sets,
-            marks=(("control",) if row.role == "control" else ()) + (("estimated",) if row.estimated else ()),
-        )
-        for row in rows
-    ]
+def _marks(one: VariantFacts) -> list[str]:
+    return (["control"] if one.role == "control" else []) + (["estimated"] if one.estimated else [])
 
 
 def _levels(one: VariantFacts) -> str:
@@ -194,19 +154,11 @@ def _levels(one: VariantFacts) -> str:
     return ", ".join(shown) if len(shown) <= 6 else f"{shown[0]} … {shown[-1]} ({len(shown)})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeatTable:
-    """A table of one model's accuracy by variant and level, for variants that share a scale."""
+def heat(view: View) -> list[list[dict[str, object]]]:
+    """Return one table per drawn model for every scale that at least two plain variants share.
 
-    model: str
-    scale: str
-    levels: tuple[str, ...]
-    rows: tuple[tuple[str, bool, Estimate, tuple[Estimate, ...]], ...]
-    mean: tuple[Estimate, ...] | None
-
-
-def heat(view: View) -> list[list[HeatTable]]:
-    """Return one table per drawn model for every scale that at least two plain variants share."""
+    A row is the variant, whether it is a control, accuracy on the original images, and accuracy at each level.
+    """
     searched = searched_names(view)
     scales: dict[tuple[str, tuple[float, ...]], list[VariantFacts]] = {}
     for one in view.variants.values():
@@ -216,16 +168,16 @@ def heat(view: View) -> list[list[HeatTable]]:
     for (name, levels), variants in scales.items():
         if len(variants) < 2:
             continue
-        tables = []
+        tables: list[dict[str, object]] = []
         for model, result in view.drawn(view.classifiers).items():
             scores = plain_scores(view, result)
             means = {mean.level: mean.at for mean in result.means or () if scale(mean) == name}
             tables.append(
-                HeatTable(
-                    model=printable(model),
-                    scale=name,
-                    levels=tuple(level_number(variants[0], level) for level in levels),
-                    rows=tuple(
+                {
+                    "model": printable(model),
+                    "scale": name,
+                    "levels": [level_number(variants[0], level) for level in levels],
+                    "rows": [
                         (
                             printable(variant.variant),
                             variant.role == "control",
@@ -234,72 +186,53 @@ def heat(view: View) -> list[list[HeatTable]]:
                         )
                         for variant in variants
                         if variant.variant in scores
-                    ),
-                    mean=tuple(means[level] for level in levels) if all(level in means for level in levels) else None,
-                )
+                    ],
+                    "mean": [means[level] for level in levels] if all(level in means for level in levels) else None,
+                }
             )
         out.append(tables)
     return out
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RobustTable:
-    """Upper bounds on robust accuracy, from searches on one scale: on the unchanged images, then up to each level
-    shown.
+def robust_lines(view: View) -> list[Lines]:
+    """Return upper bounds on robust accuracy for every scale of the searches: on the unchanged images, then up to each
+    level. Each target in this run is judged on its own findings, after they are read back.
     """
-
-    scale: str
-    levels: tuple[str, ...]
-    rows: tuple[tuple[str, str, Estimate, tuple[Estimate, ...]], ...]
-
-
-def robust(view: View) -> list[RobustTable]:
-    """Return the bounds for every scale of the searches. Each target in this run is judged on its own findings, after
-    they are read back.
-    """
-    scales: dict[tuple[str, tuple[str, ...]], list[tuple[str, str, VariantScore]]] = {}
+    scales: dict[tuple[str, tuple[str, ...]], list[tuple[str, VariantScore]]] = {}
     for search in own_scale(view):
         facts = view.variants[search.variant]
         texts = tuple(level_number(facts, level) for level in facts.levels)
-        for name, model in view.classifiers.items():
+        for model in view.classifiers.values():
             for score in model.variants or ():
                 if score.variant == search.variant and score.is_target and facts.ordered and score.levels:
-                    rows = scales.setdefault((scale(facts), texts), [])
-                    rows.append((printable(search.variant), printable(name), score))
-    out = []
+                    scales.setdefault((scale(facts), texts), []).append((printable(search.variant), score))
+    out: list[Lines] = []
     for (name, levels), found in scales.items():
         kept = range(len(levels) - 1, -1, -len(levels) // MOST_LEVELS)[::-1]
-        rows_of = [
-            (variant, model, score.acc_orig, tuple(score.levels[place].upto for place in kept))
-            for variant, model, score in found
+        rows = [
+            [variant, *map(with_interval, (score.acc_orig, *(score.levels[place].upto for place in kept)))]
+            for variant, score in found
         ]
-        out.append(RobustTable(scale=name, levels=tuple(levels[place] for place in kept), rows=tuple(rows_of)))
+        title = f"Upper bound on the target's robust accuracy, up to {name}"
+        columns = ["search", "original", *(levels[place] for place in kept)]
+        out.append((title, columns, rows, ["a stronger search can only lower these bounds"]))
     return out
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransferRow:
-    """The effect of one search's findings on every model: (whether the model is the target, the share), by model."""
-
-    variant: str
-    target: str
-    cells: tuple[tuple[bool, Estimate | None], ...]
-
-
-def fooled(view: View) -> tuple[list[str], list[TransferRow]]:
+def fooled(view: View) -> tuple[list[str], list[dict[str, object]]]:
     """Return the models, and for every search the share of its findings that each model gets wrong.
 
-    For the target, this is the share of all findings read back. For another model, it is the share of the findings
-    whose original image that model gets right.
+    A cell is whether the model is the target, and the share. For the target, this is the share of all findings read
+    back. For another model, it is the share of the findings whose original image that model gets right.
     """
     models = view.drawn(view.classifiers)
     by_model = {name: {variant.variant: variant for variant in model.variants or ()} for name, model in models.items()}
-    rows = []
+    rows: list[dict[str, object]] = []
     for one in view.results.searches or ():
         cells = []
         for scores in by_model.values():
             score = scores.get(one.variant)
             found = None if score is None else score.reproduced if score.is_target else score.fooled
             cells.append((score is not None and score.is_target, found))
-        rows.append(TransferRow(variant=printable(one.variant), target=printable(one.target or ""), cells=tuple(cells)))
+        rows.append({"variant": printable(one.variant), "target": printable(one.target or ""), "cells": cells})
     return [printable(name) for name in models], rows

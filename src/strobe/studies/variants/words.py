@@ -1,7 +1,6 @@
 """The text and tables of variants: results by variant and level, findings of searches, and contrasts."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from strobe.analyses.model_results import ClassificationResult
 from strobe.analyses.variant_kinds import VARIANT_KINDS, VariantKind, own_kind
@@ -10,9 +9,10 @@ from strobe.core.estimate import Estimate
 from strobe.core.variants import ANCHOR
 from strobe.report.headline import top_mean
 from strobe.report.story import interval_term
-from strobe.report.view import View
+from strobe.report.view import Lines, View
 from strobe.report.wording import (
     ESTIMATED,
+    EstimateText,
     called,
     counted,
     extreme,
@@ -28,6 +28,7 @@ from strobe.report.wording import (
     points,
     scale,
     value_of,
+    with_interval,
 )
 from strobe.studies.variants.records import Contrast, Search, VariantScore
 
@@ -135,17 +136,17 @@ def survives(view: View) -> list[str]:
     return out
 
 
-def median_text(view: View, one: Search) -> tuple[str, str]:
-    """Return the median distance of the findings, and its interval or the reason for a missing interval."""
+def median_text(view: View, one: Search) -> str:
+    """Return the median distance of the findings, with its interval or the reason for a missing interval."""
     facts, median = view.variants.get(one.variant), one.median
 
     def number(value: float) -> str:
         return f"{value:.3g}" if facts is None else level_number(facts, value)
 
-    if median.value is None:
-        return "—", median.reason or ""
-    ends = "" if median.low is None or median.high is None else f"{number(median.low)} to {number(median.high)}"
-    return number(median.value), ends or median.reason or ""
+    value = "—" if median.value is None else number(median.value)
+    if median.low is None or median.high is None:
+        return f"{value} ({median.reason})" if median.reason else value
+    return EstimateText(f"{value} [{number(median.low)}, {number(median.high)}]", median)
 
 
 # -- contrasts ---------------------------------------------------------------------------------------------------
@@ -157,39 +158,55 @@ CONTRASTS: Mapping[str, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContrastTable:
-    """The contrasts of one kind, significant contrasts first. `left_out` counts the rows that are only in the file."""
-
-    kind: str
-    title: str
-    rows: Sequence[Contrast]
-    real: Sequence[str]
-    n: int
-    left_out: int
-
-
-def contrasts(view: View) -> list[ContrastTable]:
-    """Return every kind of contrast in the results, with significant contrasts first."""
+def contrasts(view: View) -> list[tuple[str, list[str], Lines]]:
+    """Return every kind of contrast in the results: its name, its significant contrasts as sentences, and its table
+    with significant contrasts first.
+    """
     out = []
     for kind, title in CONTRASTS.items():
-        rows = [
-            contrast for contrast in view.results.contrasts or () if contrast.of == kind and contrast.isolates is None
-        ]
+        rows = [row for row in view.results.contrasts or () if row.of == kind and row.isolates is None]
         rows.sort(key=lambda one: not is_sure(one))
         if rows:
             real = [contrast_text(view, row) for row in rows if is_sure(row)]
-            out.append(
-                ContrastTable(
-                    kind=kind,
-                    title=title,
-                    rows=rows[:MOST_CONTRASTS],
-                    real=real,
-                    n=len(rows),
-                    left_out=max(len(rows) - MOST_CONTRASTS, 0),
-                )
-            )
+            out.append((kind, real, _contrast_table(view, kind, title, rows)))
     return out
+
+
+def _contrast_table(view: View, kind: str, title: str, rows: Sequence[Contrast]) -> Lines:
+    is_ratio, on = rows[0].form == "ratio", {"variants": ["model"], "models": ["on"]}.get(kind, [])
+    how = "A − B in points: above 0, A is right more often"
+    if is_ratio:
+        how = "A ÷ B: distance that the search against A needed, divided by the distance against B"
+    elif kind == "variants":
+        how = "A − B in points: above 0, the model is right more often on A"
+    notes = [f"{how}. Both sides use the same images. {_SIMULTANEOUS}"]
+    if len(rows) > MOST_CONTRASTS:
+        notes.append(f"{len(rows) - MOST_CONTRASTS} more rows are in tables/contrasts.csv.")
+    table = [
+        [
+            *(sided(view, row, name or "") for name in (row.a, row.b, *([row.held] if on else []))),
+            _contrast_value(row, is_ratio=is_ratio),
+            plain_number(row.n),
+            p_text(row.p if row.p_holm is None else row.p_holm),
+        ]
+        for row in rows[:MOST_CONTRASTS]
+    ]
+    return f"{title} ({len(rows)})", ["A", "B", *on, "A ÷ B" if is_ratio else "A − B", "n", "p"], table, notes
+
+
+def _contrast_value(row: Contrast, *, is_ratio: bool) -> str:
+    if not is_ratio:
+        return with_interval(row.value)
+    text = row.value.text(scale=1.0, digits=2)
+    return EstimateText(
+        f"{text} ({row.value.reason})" if row.value.low is None and row.value.reason else text, row.value
+    )
+
+
+_SIMULTANEOUS = (
+    "p is corrected for the number of rows (Holm). Where p is 1, the interval of a difference is simultaneous: it is "
+    "at the level of all rows together."
+)
 
 
 def shown_kind(view: View) -> VariantKind | None:

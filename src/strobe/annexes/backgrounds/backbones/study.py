@@ -1,6 +1,6 @@
 """One backbone as classifier and as detector: does localization help, and how much of it do crops give?"""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from strobe.analyses.model_results import ModelResult
@@ -11,7 +11,6 @@ from strobe.annexes.backgrounds.backbones.score import BackboneAnswers, ImageRow
 from strobe.core.answers import Answers, ClassAnswers, State
 from strobe.core.codec import decode
 from strobe.core.errors import printable
-from strobe.core.estimate import Estimate
 from strobe.report.study import Chapter, PageInput, Study
 from strobe.report.tables import as_row
 from strobe.report.view import Lines, Table, View
@@ -45,9 +44,9 @@ def backbone_lines(view: View) -> list[Lines]:
                 WORDS[row.role],
                 printable(row.model, limit=60),
                 with_interval(row.accuracy),
-                _cell(row.over_classifier),
-                _cell(row.below_detector),
-                *([_cell(row.below_people)] if named else []),
+                with_interval(row.over_classifier),
+                with_interval(row.below_detector),
+                *([with_interval(row.below_people)] if named else []),
             ]
             for row in one.rows
         ]
@@ -57,13 +56,9 @@ def backbone_lines(view: View) -> list[Lines]:
             notes.append(f"people are right in {with_interval(one.people)} % of their answers on whole images")
         several = sum(other.backbone == one.backbone for other in every) > 1  # for example one for each seed
         who = f"{one.backbone} ({one.rows[0].model})" if several else one.backbone
-        title = f"{printable(view.results.dataset.name)}: {printable(who, limit=80)} as classifier and as detector"
+        title = f"As classifier and as detector: {printable(who, limit=80)}"
         out.append((title, [*columns, *(["people minus this"] if named else [])], rows, notes))
     return out
-
-
-def _cell(value: Estimate | None) -> str:
-    return "" if value is None else with_interval(value)
 
 
 def _table(view: View) -> Table:
@@ -73,41 +68,21 @@ def _table(view: View) -> Table:
 TABLES: Mapping[str, Callable[[View], Table]] = {NAME: _table}
 
 
-class Backbones(Study):
-    """A classifier on whole images and on crops, and the detectors with the same backbone, on the same images."""
-
-    name = NAME
-    tables = TABLES
-    needs_to_score = ("has_several_models",)
-    needs_to_show = ("results.studies",)
-
-    def applies(self, view: View) -> bool:
-        """Return whether a detector shares its backbone with a classifier."""
-        return bool((view.results.studies or {}).get(NAME))
-
-    def collector(self, scoring: Scoring) -> Collector | None:
-        """Return the comparison, if any set has a label."""
-        return BackboneScores(scoring) if scoring.dataset.labelled.any() else None
-
-    def lines(self, view: View) -> Sequence[Lines]:
-        """Return a table for each backbone."""
-        return backbone_lines(view)
-
-    def chapter(self, page: PageInput) -> Chapter | None:
-        """Return the chapter with the same tables."""
-        intro = (
-            "A detector and a classifier with the same backbone answer on the same images. Crops show how much of the "
-            "difference comes from cutting the background away."
-        )
-        content = {"intro": intro, "tables": backbone_lines(page.view)}
-        return Chapter(name=NAME, title="Does a detector do better?", nav="Backbones", content=content)
+def _chapter(page: PageInput) -> Chapter | None:
+    """Return the chapter with the same tables."""
+    intro = (
+        "A detector and a classifier with the same backbone answer on the same images. Crops show how much of the "
+        "difference comes from cutting the background away."
+    )
+    content = {"intro": intro, "tables": backbone_lines(page.view)}
+    return Chapter(name=NAME, title="Does a detector do better?", nav="Backbones", content=content)
 
 
 class BackboneScores(Collector):
     """Collects whether each model is right on each image, and compares models with the same backbone."""
 
     def __init__(self, scoring: Scoring) -> None:
-        super().__init__()
+        super().__init__(scoring)
         self._images = ImageRows(scoring.dataset.labelled_sets())
         self._interval = scoring.options.interval
         self._rows: list[BackboneAnswers] = []
@@ -124,4 +99,14 @@ class BackboneScores(Collector):
         return replace(results, studies={**(results.studies or {}), NAME: shared}) if shared else results
 
 
-BACKBONES = Backbones()
+BACKBONES = Study(
+    name=NAME,
+    tables=TABLES,
+    needs_to_score=("has_several_models",),
+    needs_to_show=("results.studies",),
+    applies=lambda view: bool((view.results.studies or {}).get(NAME)),
+    collector=lambda scoring: BackboneScores(scoring) if scoring.dataset.labelled.any() else None,
+    lines=backbone_lines,
+    chapter=_chapter,
+)
+"""A classifier on whole images and on crops, and the detectors with the same backbone, on the same images."""

@@ -1,21 +1,16 @@
 """Single images on every rung of the ladder, with the models' answers."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.annexes.backgrounds.study.score import CROPS
 from strobe.annexes.backgrounds.study.words import (
     AT_SCALE,
     LadderView,
-    RungView,
-    by_class,
-    covered_text,
+    class_lines,
     intro,
-    numbers,
-    zoom_text,
+    number_lines,
 )
 from strobe.core.answers import Answers, ClassAnswers
 from strobe.core.arrays import Bools
@@ -49,37 +44,6 @@ ALL = {"calm": 1.0, "lost": 0.0}
 """The share of rungs on which every model is right, for the reasons that apply to all models."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerView:
-    """One model's answer: its colour index, the class, its confidence (per cent, or none), and whether it is right."""
-
-    place: int
-    model: str
-    name: str
-    sure: str
-    right: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Card:
-    """One rung of one image."""
-
-    step: RungView
-    image: str
-    said: tuple[AnswerView, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Strip:
-    """One image on every rung, the reason why it is shown, and the models to which the reason applies."""
-
-    kind: str
-    models: str
-    name: str
-    truth: str
-    cards: tuple[Card, ...]
-
-
 def background_chapter(
     dataset: Dataset, found: LadderView | None, source: FrameSource | None, answers: Mapping[str, Answers]
 ) -> dict[str, object] | None:
@@ -91,23 +55,15 @@ def background_chapter(
         return None
     return {
         "strips": ladder_strips(dataset, found, source, answers),
-        "numbers": numbers(found),
-        "by_class": by_class(found),
+        "tables": [*number_lines(found), *class_lines(found)],
         "intro": intro(found),
         "estimated": found.has_estimates,
-        "marks": {
-            "ground": found.mark("grey", "plain", "object"),
-            "object": found.mark("removed", "ground"),
-            "zoom": found.mark(*CROPS),
-        },
-        "covered": covered_text(found, *found.models),
-        "zoom": zoom_text(found),
     }
 
 
 def ladder_strips(
     dataset: Dataset, found: LadderView, source: FrameSource | None, answers: Mapping[str, Answers]
-) -> list[Strip]:
+) -> list[dict[str, object]]:
     """Return images for three cases: the background matters most, magnification matters most, or neither matters."""
     models = {name: one for name in found.models if isinstance(one := answers.get(name), ClassAnswers)}
     models = dict(list(models.items())[:MOST_MODELS])
@@ -216,41 +172,42 @@ def _strip(
     frames: NDArray[np.int64],
     kind: str,
     who: str,
-) -> Strip:
+) -> dict[str, object]:
     anchor = int(frames[0])
     labels, names = dataset.labels_of(anchor), dataset.info.label_space.names
     cards = [
-        Card(step=step, image=_data(source.read(frame)), said=_answers(found, models, frame, labels, names))
+        {"step": step, "image": _data(source.read(frame)), "said": _answers(found, models, frame, labels, names)}
         for step, frame in zip(found.steps, frames.tolist(), strict=True)
         if frame >= 0
     ]
-    return Strip(
-        kind=KINDS[kind],
-        models=who,
-        name=printable(dataset.frames.key[anchor], limit=60),
-        truth=" / ".join(printable(names[label]) for label in labels),
-        cards=tuple(cards),
-    )
+    return {
+        "kind": KINDS[kind],
+        "models": who,
+        "name": printable(dataset.frames.key[anchor], limit=60),
+        "truth": " / ".join(printable(names[label]) for label in labels),
+        "cards": cards,
+    }
 
 
 def _answers(
     found: LadderView, models: Mapping[str, ClassAnswers], frame: int, labels: Sequence[int], names: Sequence[str]
-) -> tuple[AnswerView, ...]:
-    out = []
+) -> list[dict[str, object]]:
+    """Return each model's answer: its colour, the class, its confidence (or an empty text), and whether it is right."""
+    out: list[dict[str, object]] = []
     for index, name in enumerate(found.models):
         if name not in models or not models[name].scored[frame]:
             continue
         label, sure = int(models[name].label[frame]), float(models[name].confidence[frame])
         out.append(
-            AnswerView(
-                place=index + 1,
-                model=printable(name),
-                right=label in labels,
-                name="no class" if label < 0 else printable(names[label], limit=40),
-                sure=f"{100 * sure:.0f}\N{NO-BREAK SPACE}%" if np.isfinite(sure) and label >= 0 else "",
-            )
+            {
+                "place": index + 1,
+                "model": printable(name),
+                "right": label in labels,
+                "name": "no class" if label < 0 else printable(names[label], limit=40),
+                "sure": f"{100 * sure:.0f}\N{NO-BREAK SPACE}%" if np.isfinite(sure) and label >= 0 else "",
+            }
         )
-    return tuple(out)
+    return out
 
 
 def _data(image: Image) -> str:

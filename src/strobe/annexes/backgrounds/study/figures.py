@@ -13,7 +13,6 @@ from strobe.annexes.backgrounds.study.words import (
     covered_text,
     ladder,
     some_models,
-    turned,
     verdict,
 )
 from strobe.core.errors import printable
@@ -35,7 +34,7 @@ from strobe.report.charts_lines import Panel, Series, line_legend, line_through,
 from strobe.report.drawing import Answer, FigureContent, question
 from strobe.report.style import GREY, colour_of, marker_of
 from strobe.report.view import View
-from strobe.report.wording import ESTIMATED, extreme, is_known, is_sure, measured, percent, points, value_of
+from strobe.report.wording import ESTIMATED, extreme, is_known, is_sure, measured, percent, points, turned, value_of
 from strobe.studies.variants.records import Contrast
 
 _NONE = "this data has no ladder of backgrounds."

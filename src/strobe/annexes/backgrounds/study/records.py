@@ -8,6 +8,9 @@ from strobe.core.codec import LEFT_OUT, Count
 from strobe.core.estimate import Estimate, Missing
 from strobe.studies.variants.records import Isolates
 
+CROPS = ("zoom", "random", "crop")
+"""The rungs that show an enlarged part of the image and nothing else: the candidates of the zoom study."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RungShare:

@@ -6,8 +6,9 @@ crops is better than chance. An image is right or wrong on a rung, or lacks the 
 that have both rungs.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations
 from typing import get_args
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from strobe.analyses.variant_kinds import ColumnPair, VariantColumn
 from strobe.annexes.backgrounds.study.records import (
+    CROPS,
     AreaBin,
     BackgroundScore,
     BestOf,
@@ -50,9 +52,6 @@ _SIDES: Mapping[Isolates, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 _AS_LARGE: tuple[Isolates, ...] = ("background-cropped", "place")
 """Effects that are isolated only if the crop has the same context as its counterpart."""
-
-CROPS = ("zoom", "random", "crop")
-"""The rungs that show an enlarged part of the image and nothing else: the candidates of the zoom study."""
 
 MOST_BINS, IN_A_BIN = 10, 20
 """The largest number of bins of object area, and the smallest number of images per bin."""
@@ -129,12 +128,14 @@ class LadderScorer:
             isolates=isolates,
         )
 
-    def between(self, first: Marks, second: Marks) -> Iterator[ColumnPair]:
-        """Yield the comparison of two models on every rung, including the whole image."""
-        (a, in_a), (b, in_b) = self.right(first), self.right(second)
-        for index, rung in enumerate(self.rungs):
-            both = in_a[:, index] & in_b[:, index]
-            yield ColumnPair(a=rung, b=rung, a_right=a[both, index], b_right=b[both, index], sets=self.sets[both])
+    def between(self, models: Sequence[Marks]) -> Iterator[tuple[Marks, Marks, ColumnPair]]:
+        """Yield the comparison of every two models on every rung, including the whole image."""
+        for first, second in combinations(models, 2):
+            (a, in_a), (b, in_b) = self.right(first), self.right(second)
+            for index, rung in enumerate(self.rungs):
+                both = in_a[:, index] & in_b[:, index]
+                pair = ColumnPair(a=rung, b=rung, a_right=a[both, index], b_right=b[both, index], sets=self.sets[both])
+                yield first, second, pair
 
     # -- one model -----------------------------------------------------------------------------------------------
 

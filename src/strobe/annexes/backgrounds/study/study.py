@@ -15,7 +15,7 @@ from strobe.annexes.backgrounds.study.figures import (
 from strobe.annexes.backgrounds.study.tables import TABLES, ladder_lines
 from strobe.annexes.backgrounds.study.words import background_lead, ladder
 from strobe.report.study import Chapter, PageInput, SectionFigures, Study
-from strobe.report.view import Lines, View
+from strobe.report.view import View
 
 FIGURES = (
     background_contrasts,
@@ -26,49 +26,41 @@ FIGURES = (
 )
 
 
-class Background(Study):
-    """Accuracy on every rung of the ladder, and the effects isolated by two rungs that differ in one respect."""
+def _lead(view: View, models: Mapping[str, ModelResult]) -> tuple[str, str] | None:
+    """Return how much the models depend on the background."""
+    found = ladder(view) if _has_classifiers(models) else None
+    return None if found is None else background_lead(found, view)
 
-    name = "background"
-    decides = 3
-    needs_to_show = ("variants",)
-    tables = TABLES
-    drawings = FIGURES
 
-    def applies(self, view: View) -> bool:
-        """Return whether the variants are the rungs of a ladder."""
-        return any(variant.fields.get("kind") == KIND for variant in view.variants.values())
+def _figures(view: View) -> Sequence[SectionFigures]:
+    """Return the figures of the ladder."""
+    applies = view.results.models and ladder(view) is not None
+    return [SectionFigures(section="background", figures=FIGURES)] if applies else ()
 
-    def lines(self, view: View) -> Sequence[Lines]:
-        """Return accuracy by rung, and the isolated effects."""
-        return ladder_lines(view)
 
-    def lead(self, view: View, models: Mapping[str, ModelResult]) -> tuple[str, str] | None:
-        """Return how much the models depend on the background."""
-        found = ladder(view) if _has_classifiers(models) else None
-        return None if found is None else background_lead(found, view)
-
-    def question(self, view: View) -> str | None:
-        """Return the page's question."""
-        return None if ladder(view) is None else "how much do models rely on the background?"
-
-    def figures(self, view: View) -> Sequence[SectionFigures]:
-        """Return the figures of the ladder."""
-        applies = view.results.models and ladder(view) is not None
-        return [SectionFigures(section="background", figures=FIGURES)] if applies else ()
-
-    def chapter(self, page: PageInput) -> Chapter | None:
-        """Return the chapter on the ladder, with images."""
-        content = background_chapter(page.dataset, ladder(page.view), page.source, page.answers)
-        if content is None:
-            return None
-        return Chapter(
-            name="background", title="Background", template=f"{__package__}:background.html.j2", content=content
-        )
+def _chapter(page: PageInput) -> Chapter | None:
+    """Return the chapter on the ladder, with images."""
+    content = background_chapter(page.dataset, ladder(page.view), page.source, page.answers)
+    if content is None:
+        return None
+    return Chapter(name="background", title="Background", template=f"{__package__}:background.html.j2", content=content)
 
 
 def _has_classifiers(models: Mapping[str, ModelResult]) -> bool:
     return any(isinstance(model, ClassificationResult) for model in models.values())
 
 
-BACKGROUND = Background()
+BACKGROUND = Study(
+    name="background",
+    decides=3,
+    needs_to_show=("variants",),
+    tables=TABLES,
+    drawings=FIGURES,
+    applies=lambda view: any(variant.fields.get("kind") == KIND for variant in view.variants.values()),
+    lines=ladder_lines,
+    lead=_lead,
+    question=lambda view: None if ladder(view) is None else "how much do models rely on the background?",
+    figures=_figures,
+    chapter=_chapter,
+)
+"""Accuracy on every rung of the ladder, and the effects isolated by two rungs that differ in one respect."""

@@ -62,13 +62,13 @@ def ladder_lines(view: View) -> list[Lines]:
     models = view.drawn(view.classifiers)
     if (rungs := ladder(view)) is None:
         return []
-    name, names = printable(view.results.dataset.name), [printable(model, limit=60) for model in models]
+    names = [printable(model, limit=60) for model in models]
     notes = [
         "points [95 % interval]; * significant after Holm's correction",
         *(verdict(rungs, model) for model in models),
     ]
     notes += [text for text in [covered_text(rungs, *models)] if text]
     return [
-        (f"{name}: accuracy by rung", ["rung", *names], list(rung_rows(rungs)), []),
-        (f"{name}: isolated effects", ["difference", *names], list(isolated_rows(rungs)), notes),
+        ("Accuracy by rung", ["rung", *names], list(rung_rows(rungs)), []),
+        ("Isolated effects", ["difference", *names], list(isolated_rows(rungs)), notes),
     ]

@@ -1,16 +1,27 @@
 """The text and tables of a ladder of backgrounds: the rungs by name, the isolated effects, and sentences on them."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from strobe.analyses.model_results import ClassificationResult
 from strobe.annexes.backgrounds.ladders import CALLED, KIND
-from strobe.annexes.backgrounds.study.records import BestOf, ClassRungs, ground_of
+from strobe.annexes.backgrounds.study.records import CROPS, BestOf, ClassRungs, ground_of
 from strobe.core.errors import printable
-from strobe.core.estimate import Estimate
+from strobe.core.estimate import Estimate, Missing
 from strobe.core.variants import ANCHOR
-from strobe.report.view import View
-from strobe.report.wording import ESTIMATED, called, is_known, is_sure, measured, percent, value_of, with_interval
+from strobe.report.view import Lines, View
+from strobe.report.wording import (
+    ESTIMATED,
+    EstimateText,
+    called,
+    is_known,
+    is_sure,
+    measured,
+    percent,
+    turned,
+    value_of,
+    with_interval,
+)
 from strobe.studies.variants.records import Contrast, Isolates, VariantFacts
 
 MOST_CLASSES = 60
@@ -249,12 +260,6 @@ def intro(found: LadderView) -> str:
     )
 
 
-def turned(found: Estimate) -> Estimate:
-    """Return the difference with the opposite sign."""
-    low, high = (None if end is None else -end for end in (found.high, found.low))
-    return replace(found, value=None if found.value is None else -found.value, low=low, high=high)
-
-
 def zoom_text(found: LadderView) -> str:
     """Return how the best of many crops compares with chance, for every drawn model."""
     parts = []
@@ -301,7 +306,7 @@ def rung_rows(found: LadderView) -> Iterator[list[str]]:
         cells = [found.accuracy(model, step) for model in found.models]
         if any(cell is not None and is_known(cell) for cell in cells):
             name = f"{step.name} ({', '.join(marks)})" if marks else step.name
-            yield [name, *("—" if cell is None else with_interval(cell) for cell in cells)]
+            yield [name, *map(with_interval, cells)]
 
 
 def isolated_rows(found: LadderView) -> Iterator[list[str]]:
@@ -314,63 +319,64 @@ def isolated_rows(found: LadderView) -> Iterator[list[str]]:
         yield [f"{name}: {of} (n {found.n(isolates)}{mark})", *cells]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BackgroundNumbers:
-    """One model's row of the table: the weight of each part of the image, and the best of its crops."""
-
-    model: str
-    whole: Estimate
-    background: Estimate
-    foreground: Estimate
-    relative: Estimate
-    covered: Estimate | None
-    zoom: BestOf | None
-    zoom_wrong: BestOf | None
-
-
-def numbers(found: LadderView) -> list[BackgroundNumbers]:
-    """Return the weight of each part of the image for every drawn model."""
-    out = []
-    for name, model in found.models.items():
-        if (score := ground_of(model)) is not None:
-            parts = score.sensitivity
-            out.append(
-                BackgroundNumbers(
-                    model=printable(name),
-                    whole=model.acc_orig,
-                    background=parts.background,
-                    foreground=parts.foreground,
-                    relative=parts.relative,
-                    covered=score.covered[0].share if score.covered else None,
-                    zoom=score.zoom if isinstance(score.zoom, BestOf) else None,
-                    zoom_wrong=score.zoom_wrong if isinstance(score.zoom_wrong, BestOf) else None,
-                )
-            )
+def number_lines(found: LadderView) -> list[Lines]:
+    """Return the weight of each part of the image, and the best of many crops, with a row for every drawn model."""
+    scores = {name: ground for name in found.models if (ground := ground_of(found.models[name])) is not None}
+    without_ground, without_object = found.mark("grey", "plain", "object"), found.mark("removed", "ground")
+    columns = ["model", "right, whole image", "names a class", f"lost without background{without_ground}"]
+    columns += [f"lost without object{without_object}", f"object vs. background{without_ground or without_object}"]
+    rows = [
+        [
+            printable(name),
+            with_interval(found.models[name].acc_orig),
+            with_interval(score.covered[0].share) if score.covered else "always",
+            *map(with_interval, (score.sensitivity.background, score.sensitivity.foreground)),
+            EstimateText(
+                score.sensitivity.relative.text(scale=1.0, digits=2).replace("-", "−"), score.sensitivity.relative
+            ),
+        ]
+        for name, score in scores.items()
+    ]
+    out: list[Lines] = []
+    if rows:
+        notes = [_LOST, covered_text(found, *found.models)]
+        out.append(("How much do background and object matter?", columns, rows, [note for note in notes if note]))
+    if text := zoom_text(found):
+        columns = ["model", "best crop", "chance", "above chance, points"]
+        columns = [*columns, *(f"{column}, wrong when whole" for column in columns[1:])]
+        rows = [
+            [printable(name), *(cell for best in (score.zoom, score.zoom_wrong) for cell in _best_cells(best))]
+            for name, score in scores.items()
+        ]
+        out.append((f"Would the right crop be enough?{found.mark(*CROPS)}", columns, rows, [text, _BEST]))
     return out
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BackgroundByClass:
-    """One model's results by class: the isolated effects, and for every class the accuracy on whole images and the
-    differences.
-
-    `few` is shown above a collapsed table if every class is too small for a statement.
-    """
-
-    model: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[ClassRungs, tuple[Estimate, ...]], ...]
-    left_out: int
-    few: str
-    sentence: str
+def _best_cells(best: BestOf | Missing) -> tuple[str, str, str]:
+    if isinstance(best, Missing):
+        return "—", "—", "—"
+    return with_interval(best.best, f" (n {best.n})"), f"{100 * best.chance:.1f}", with_interval(best.beyond)
 
 
-def by_class(found: LadderView) -> list[BackgroundByClass]:
+_LOST = (
+    "lost: share of the images that are right when whole and turn wrong when the background becomes grey (or one "
+    "colour, or black, if there is no grey rung), or when only the object is removed; object vs. background: from −1 "
+    "(only the background matters) to 1 (only the object matters), the relative foreground sensitivity of Moayeri et "
+    "al. 2022, with removal in place of noise"
+)
+_BEST = (
+    "best crop: share of images that are right on at least one crop (centre, random place, the box, or wider), some of "
+    "them by chance; chance: the share that remains when the same answers are shuffled across images, crop by crop"
+)
+
+
+def class_lines(found: LadderView) -> list[Lines]:
     """Return a table for every drawn model.
 
     The classes that depend most on the background come first, and small classes last.
     """
-    out, main = [], found.main()
+    out: list[Lines] = []
+    main = found.main()
     shown: list[Isolates] = [one for one in found.isolated if one in ("bg-gap", "background", "magnification")]
     for name, one in found.models.items():
         classes = ground.per_class if (ground := ground_of(one)) else ()
@@ -382,17 +388,19 @@ def by_class(found: LadderView) -> list[BackgroundByClass]:
             cells = {cell.isolates: cell.value for cell in row.isolated}
             rows.append((row, tuple(cells[isolates] for isolates in shown)))
         rows.sort(key=lambda row: (row[0].small, -value_of(row[1][by]) if is_known(row[1][by]) else 9.0))
-        few = f"{len(rows)} classes of fewer than ten images each" if all(row.small for row, _ in rows) else ""
-        out.append(
-            BackgroundByClass(
-                model=printable(name),
-                columns=tuple(found.called(isolates) for isolates in shown),
-                rows=tuple(rows[:MOST_CLASSES]),
-                left_out=max(len(rows) - MOST_CLASSES, 0),
-                few=few,
-                sentence=_class_sentence(printable(name), rows, by, ISOLATED[shown[by]][0]),
-            )
-        )
+        columns = ["class", "right, whole image", *map(found.called, shown), "n"]
+        table = [
+            [
+                f"{printable(row.name)}{' (few)' if row.small else ''}",
+                *map(with_interval, (row.whole, *cells)),
+                str(row.n),
+            ]
+            for row, cells in rows[:MOST_CLASSES]
+        ]
+        notes = [_class_sentence(printable(name), rows, by, ISOLATED[shown[by]][0])]
+        if len(rows) > MOST_CLASSES:
+            notes.append(f"{len(rows) - MOST_CLASSES} more classes are in tables/background_classes.csv")
+        out.append((f"Which classes depend on the background? {printable(name)}", columns, table, notes))
     return out
 
 

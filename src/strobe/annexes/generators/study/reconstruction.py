@@ -1,9 +1,6 @@
 """What the reconstruction of a photo alone does to each model, before any search."""
 
-from dataclasses import dataclass
-
 from strobe.core.errors import printable
-from strobe.core.estimate import Estimate
 from strobe.core.variants import ANCHOR
 from strobe.report.view import Lines, View
 from strobe.report.wording import is_known, join, value_of, with_interval
@@ -21,43 +18,8 @@ NOTE = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reconstructed:
-    """One model on photos and on their reconstructions. The contrast is reconstructions − photos, paired."""
-
-    model: str
-    photos: Estimate
-    made: Estimate
-    contrast: Contrast | None
-
-    @property
-    def change(self) -> Estimate | None:
-        """The change of accuracy that reconstruction makes, as a share."""
-        return None if self.contrast is None else self.contrast.value
-
-
 def _photo_variants(view: View) -> list[str]:
     return [name for name, variant in view.variants.items() if variant.fields.get("kind") == PHOTO]
-
-
-def reconstructed(view: View) -> list[Reconstructed]:
-    """Return every classifier on photos and reconstructions, or nothing if no photo was reconstructed."""
-    names, out = _photo_variants(view), []
-    for model, result in view.classifiers.items():
-        for score in result.variants or ():
-            if score.variant in names and score.levels:
-                contrast = next(
-                    (
-                        one
-                        for one in view.results.contrasts or ()
-                        if (one.of, one.a, one.b, one.held) == ("variants", ANCHOR, score.variant, model)
-                    ),
-                    None,
-                )
-                out.append(
-                    Reconstructed(model=model, photos=score.levels[0].at, made=score.acc_orig, contrast=contrast)
-                )
-    return out
 
 
 def reconstruction_text(view: View) -> str:
@@ -65,14 +27,10 @@ def reconstruction_text(view: View) -> str:
 
     It also names models that the summary excludes, because reconstruction alone may be what makes them weak.
     """
-    names = _photo_variants(view)
     each = [
         f"{printable(contrast.held)} by " + f"{100 * value_of(contrast.value):+.1f}".replace("-", "−")
-        for contrast in view.results.contrasts or ()
-        if (contrast.of, contrast.a) == ("variants", ANCHOR)
-        and contrast.b in names
-        and contrast.held
-        and is_known(contrast.value)
+        for contrast in _changes(view, _photo_variants(view))
+        if is_known(contrast.value)
     ]
     if len(each) > _NAMED:
         each = [*each[:_NAMED], f"{len(each) - _NAMED} more models by other amounts"]
@@ -80,18 +38,25 @@ def reconstruction_text(view: View) -> str:
 
 
 def reconstruction_lines(view: View) -> list[Lines]:
-    """Return the table for the terminal."""
-    rows = reconstructed(view)
-    if not rows:
-        return []
-    cells = [
+    """Return every classifier on photos and on their reconstructions, or nothing if no photo was reconstructed."""
+    names = _photo_variants(view)
+    changes = {(row.b, row.held): row.value for row in _changes(view, names)}
+    rows = [
         [
-            printable(row.model, limit=40),
-            with_interval(row.photos),
-            with_interval(row.made),
-            "—" if row.change is None else with_interval(row.change),
+            printable(model, limit=40),
+            with_interval(score.levels[0].at),
+            with_interval(score.acc_orig),
+            with_interval(changes.get((score.variant, model))),
         ]
-        for row in rows
+        for model, result in view.classifiers.items()
+        for score in result.variants or ()
+        if score.variant in names and score.levels
     ]
-    title = f"{printable(view.results.dataset.name)}: what reconstruction alone does"
-    return [(title, ["model", "photos", "reconstructions", "change"], cells, [NOTE])]
+    columns = ["model", "photos", "reconstructions", "change"]
+    return [("What reconstruction alone does", columns, rows, [NOTE])] if rows else []
+
+
+def _changes(view: View, names: list[str]) -> list[Contrast]:
+    """Return the contrasts reconstructions − photos, paired by photo."""
+    rows = view.results.contrasts or ()
+    return [row for row in rows if (row.of, row.a) == ("variants", ANCHOR) and row.b in names and row.held]

@@ -7,8 +7,18 @@ from dataclasses import dataclass, field
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate
 from strobe.report.view import Lines, View
-from strobe.report.wording import EstimateText, counted, is_known, is_sure, join, percent, plain_number, value_of
-from strobe.studies.variants.records import Contrast, PreservedResults, Search, VariantFacts, VariantScore
+from strobe.report.wording import (
+    EstimateText,
+    counted,
+    is_known,
+    is_sure,
+    join,
+    percent,
+    plain_number,
+    value_of,
+    with_interval,
+)
+from strobe.studies.variants.records import Contrast, PreservedResults, Search, VariantFacts
 
 ORDER = ("latent", "coarse", "middle", "fine", "pixel", "all")
 """Granularities from the largest features to the smallest, then all layers together, then single layers."""
@@ -299,98 +309,75 @@ def _ratio_cell(row: Contrast | None) -> str:
 # -- tables --------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchCell:
-    """One granularity against one target, ready for a table."""
-
-    granularity: str
-    target: str
-    found: str
-    median: str
-    interval: str
-    rms: str
-    sort: float | None
-    reproduced: Estimate | None
-    random: Estimate | None
-    kept: tuple[Estimate | None, ...]
-    kept_median: tuple[str, ...]
-
-
-def medians(view: View, found: GranularityView) -> list[SearchCell]:
+def median_lines(view: View, found: GranularityView) -> Lines:
     """Return every search, from coarse to fine, with its median, its findings after they are read back, and its
     control.
     """
     scores = {
         name: {variant.variant: variant for variant in model.variants or ()} for name, model in view.classifiers.items()
     }
-    out = []
-    for name in found.granularities:
-        for target in found.targets:
-            search = found.searches.get((name, target))
-            if search is not None:
-                out.append(_cell(found, (name, target), search, scores.get(target, {})))
-    return out
+    columns = ["granularity", "target", "found", "median", "per neuron", "reproduced", "random"]
+    notes = [_MEDIANS]
+    for kept in found.preserved:
+        columns += [f"preserved ({kept.by})", f"median, preserved ({kept.by})"]
+        notes.append(f"preserved ({kept.by}): findings that still show their class, judged by {kept.who}")
+    rows = []
+    for key in ((name, target) for name in found.granularities for target in found.targets):
+        if (search := found.searches.get(key)) is None:
+            continue
+        own = scores.get(key[1], {}).get(search.variant)
+        control = scores.get(key[1], {}).get(found.random.get(key, ""))
+        shares = None if own is None else own.reproduced, None if control is None else control.fooled
+        row = [*map(printable, key), f"{plain_number(search.found)} of {plain_number(search.found + search.censored)}"]
+        row[2] += f", {plain_number(search.failed)} failed" if search.failed else ""
+        row += [_magnitude(search.median), _half(found, key) if found.scale(key) != 1 else "—"]
+        row += map(with_interval, shares)
+        for kept in found.preserved:
+            row.append(with_interval(kept.share.get(key)))
+            row.append(_magnitude(kept.searches[key].median) if key in kept.searches else "—")
+        rows.append(row)
+    return "Medians by granularity and target", columns, rows, notes
 
 
-def _cell(found: GranularityView, key: Key, search: Search, scores: Mapping[str, VariantScore]) -> SearchCell:
-    own, control = scores.get(search.variant), scores.get(found.random.get(key, ""))
-    half, per = search.median, found.scale(key)
-    ends = "" if half.low is None or half.high is None else f"{size_text(half.low)} to {size_text(half.high)}"
-    return SearchCell(
-        granularity=printable(key[0]),
-        target=printable(key[1]),
-        found=f"{plain_number(search.found)} of {plain_number(search.found + search.censored)}"
-        + (f", {plain_number(search.failed)} failed" if search.failed else ""),
-        median="—" if half.value is None else size_text(half.value),
-        interval=ends or half.reason or "",
-        rms="—" if half.value is None or per == 1 else size_text(half.value / per),
-        sort=half.value,
-        reproduced=own.reproduced if own is not None else None,
-        random=control.fooled if control is not None else None,
-        kept=tuple(one.share.get(key) for one in found.preserved),
-        kept_median=tuple(
-            "—"
-            if key not in one.searches or one.searches[key].median.value is None
-            else size_text(value_of(one.searches[key].median))
-            for one in found.preserved
-        ),
-    )
+_MEDIANS = (
+    "median: magnitude (L2 norm, in standard deviations of the activations) at which half of the searches have found "
+    "something; per neuron: its root mean square; reproduced: share of findings that the target still gets wrong after "
+    "they are saved and reloaded; random: share of random changes of the same size that fool the target"
+)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GeneratorByClass:
-    """For one target: the median of each class at each granularity, and its relation to the median of all classes."""
+def _magnitude(found: Estimate) -> str:
+    """Return a median magnitude with its interval, or with the reason why it has none."""
+    value = "—" if found.value is None else size_text(found.value)
+    if found.low is None or found.high is None:
+        return f"{value} ({found.reason})" if found.reason else value
+    return EstimateText(f"{value} [{size_text(found.low)}, {size_text(found.high)}]", found)
 
-    target: str
-    granularities: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[tuple[str, float | None, int] | None, ...]], ...]
 
-
-def by_class(found: GranularityView) -> list[GeneratorByClass]:
-    """Return which classes change at smaller magnitudes, target by target.
+def class_lines(found: GranularityView) -> list[Lines]:
+    """Return which classes change at smaller magnitudes, with a table for each target.
 
     Return an empty result if searches are not split by class.
     """
-    out = []
+    out: list[Lines] = []
     for target in found.targets:
         mine = {name: found.searches[name, target] for name in found.granularities if (name, target) in found.searches}
-        names = {row.label: row.name for search in mine.values() for row in search.by_class or ()}
-        rows = []
-        for label, name in names.items():
-            cells: list[tuple[str, float | None, int] | None] = []
-            for search in mine.values():
-                row = next((one for one in search.by_class or () if one.label == label), None)
-                if row is None or row.median.value is None:
-                    cells.append(None if row is None else ("—", None, row.searched))
-                    continue
-                whole = search.median.value
-                cells.append((size_text(row.median.value), row.median.value / whole if whole else None, row.searched))
-            rows.append((printable(name), tuple(cells)))
+        classes = [{row.label: row for row in search.by_class or ()} for search in mine.values()]
+        rows = [
+            [
+                printable(name),
+                *(f"{_middle(of[label].median)} (n {of[label].searched})" if label in of else "—" for of in classes),
+            ]
+            for label, name in {label: row.name for of in classes for label, row in of.items()}.items()
+        ]
         if rows:
-            out.append(
-                GeneratorByClass(target=printable(target), granularities=tuple(map(printable, mine)), rows=tuple(rows))
-            )
+            title = "Which classes need the smallest changes? " + printable(target)
+            out.append((title, ["class", *map(printable, mine)], rows, ["median magnitude of the findings"]))
     return out
+
+
+def _middle(found: Estimate) -> str:
+    return "—" if found.value is None else size_text(found.value)
 
 
 def granular_lines(view: View) -> list[Lines]:
@@ -398,4 +385,4 @@ def granular_lines(view: View) -> list[Lines]:
     if (found := granular(view)) is None:
         return []
     columns, rows, notes = granular_rows(found)
-    return [(f"{printable(view.results.dataset.name)}: from coarse to fine", columns, rows, notes)]
+    return [("From coarse to fine", columns, rows, notes)]

@@ -2,12 +2,10 @@
 
 from collections.abc import Callable, Iterator, Mapping
 
-from strobe.analyses.results import Results
-from strobe.annexes.train.study.records import Spread
 from strobe.core.codec import encode
 from strobe.core.errors import printable
 from strobe.report.tables import spread
-from strobe.report.view import Row, Table, View
+from strobe.report.view import Lines, Row, Table, View
 from strobe.report.wording import with_interval
 
 
@@ -26,30 +24,22 @@ TABLES: Mapping[str, Callable[[View], Table]] = {
 }
 
 
-def training_lines(results: Results) -> list[str]:
-    """Return a line for each recipe with several trainings: mean, interval over clips, lowest and highest seed."""
-    rows = [("recipe", "acc_orig", "acc_pmk", "drop")]
-    for one in results.added.get("trainings", ()):
-        cells = [
-            f"{with_interval(found)}; {spread_text(spread)}"
-            for found, spread in (
-                (one.acc_orig, one.acc_orig_spread),
-                (one.acc_pmk, one.acc_pmk_spread),
-                (one.drop, one.drop_spread),
-            )
+def training_lines(view: View) -> list[Lines]:
+    """Return a row for each recipe with several trainings: mean, interval over clips, lowest and highest seed."""
+    rows = [
+        [
+            f"{printable(one.name)} ({len(one.models)} trainings)",
+            *(
+                with_interval(found, f"; {100 * spread.low:.1f} – {100 * spread.high:.1f}".replace("-", "−"))
+                for found, spread in (
+                    (one.acc_orig, one.acc_orig_spread),
+                    (one.acc_pmk, one.acc_pmk_spread),
+                    (one.drop, one.drop_spread),
+                )
+            ),
         ]
-        rows.append((printable(one.name), cells[0], cells[1], cells[2]))
-    if len(rows) == 1:
-        return []
-    widths = [max(len(row[place]) for row in rows) for place in range(4)]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return ["", *lines, "means over trainings [95 % interval over clips]; lowest – highest training"]
-
-
-def spread_text(spread: Spread) -> str:
-    """Return the lowest and the highest training, in per cent.
-
-    >>> spread_text(Spread(low=0.705, high=0.73, sd=0.01))
-    '70.5 – 73.0'
-    """
-    return f"{100 * spread.low:.1f} – {100 * spread.high:.1f}".replace("-", "−")
+        for one in view.results.added.get("trainings", ())
+    ]
+    notes = [f"means over trainings [95 % interval over {view.words.source}s]; range over trainings"]
+    columns = ["recipe", "acc_orig", "acc_pmk", "drop"]
+    return [("Recipes with several trainings", columns, rows, notes)] if rows else []

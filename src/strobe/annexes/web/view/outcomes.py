@@ -25,7 +25,6 @@ from strobe.core.files import inside
 from strobe.core.parquet import numbers_of, read_bounded
 from strobe.core.seals import check_file
 from strobe.store.run_folder import AGAIN, StoredModel
-from strobe.studies.detection.records import DetectionOptions
 from strobe.studies.unlabelled.score import first_changes
 
 STATUS = ("unscored", "holds", "breaks", "wrong")
@@ -160,8 +159,8 @@ def computed_outcomes(
     reach = _reach(candidates)
     if isinstance(answers, BoxAnswers) and has_boxes(dataset):
         part = overall(dataset)
-        how = DetectionOptions(k=k, bootstrap=False)
-        found = box_sets(part, set_facts(part), answers, score_boxes(part, answers, model=model.name, options=how))
+        how = ScoreOptions(k=k, bootstrap=False)
+        found = box_sets(part, set_facts(part), answers, score_boxes(part, answers, model=model.name, how=how))
         return _of_sets(found, part, places, n, reach)
     if dataset.labelled.any():
         part = dataset.labelled_sets()
