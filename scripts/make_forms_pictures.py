@@ -1,9 +1,10 @@
 """Measure the forms of docs/before-it-ships.md on the demo's frames, and draw its pictures: docs/images/forms*.png.
 
-    python scripts/make_forms_pictures.py FOLDER
+    python scripts/make_forms_pictures.py FOLDER [FORM...]
 
 FOLDER gets the demo's dataset, an int8 file, the answers to frames that are stored or decoded in another way, and the
-run. The table is printed. The picture of a form has the first frames whose answer it changes.
+run. The table is printed. The picture of a form has the first frames whose answer it changes. Without a FORM, all are
+measured.
 """
 
 import json
@@ -25,6 +26,7 @@ import strobe
 from strobe.core.codec import decode
 from strobe.core.ports import Silent
 from strobe.store.opening import frame_source
+from strobe.store.run_folder import Run
 from strobe.studies.forms.records import FormScore
 from strobe.workflows.demo import DemoOptions, demo_dataset
 
@@ -61,8 +63,13 @@ def write_answers(dataset: strobe.Dataset, change: Change, file: Path, form: dic
     """Write the answers of the model to changed frames as a prediction file."""
     model, source, labels = strobe.load_model(MODEL), frame_source(dataset), {}
     ids = dataset.info.label_space.ids
+    (known,) = Run(file.parent / "run").models(dataset, only=[MODEL])
+    own = known.load().as_classes().label
     for row in np.unique(dataset.sets.frame).tolist():
-        image = change(row, source.read(row))
+        image = change(row, before := source.read(row))
+        if image is before:
+            labels[str(dataset.frames.key[row])] = ids[own[row]]
+            continue
         prepared = model.prepare_input(image) if dataset.frames.as_input[row] else model.prepare(image)
         labels[str(dataset.frames.key[row])] = ids[int(np.argmax(model.forward([prepared])[0]))]
     content = {"form_of": MODEL, "form": form, "kind": "labels", "predictions": labels}
@@ -89,17 +96,17 @@ def draw(form: FormScore, dataset: strobe.Dataset, file: str, change: Change | N
     figure.savefig(IMAGES / file)
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, only: list[str]) -> None:
     """Measure and draw."""
     dataset = demo_dataset(folder / "dataset", DemoOptions(), Silent())
+    strobe.evaluate(dataset, [MODEL], folder / "run", report=False)
     strobe.quantise(MODEL, dataset, folder / "int8.onnx", frames=100, seed=0)
     changes = {
         "JPEG 95": as_jpeg,
         "NV12": decoded(dataset, lambda frame: frame.reformat(format="nv12")),
         "BT.709": decoded(dataset, lambda frame: frame.reformat(format="rgb24", src_colorspace=Colorspace.ITU709)),
     }
-    models: list[object] = [
-        MODEL,
+    models: list[dict[str, str]] = [
         {"model": MODEL, "name": "PyTorch", "backend": "torch"},
         {"model": MODEL, "name": "OpenVINO", "backend": "openvino"},
         {"model": MODEL, "name": "OpenVINO, bfloat16", "backend": "openvino", "precision": "bfloat16"},
@@ -108,19 +115,21 @@ def main(folder: Path) -> None:
     ]
     for name, change in changes.items():
         file = folder / f"{name}.json"
-        write_answers(dataset, change, file, {"frames": name})
+        if not only or name in only:
+            write_answers(dataset, change, file, {"frames": name})
         models.append({"model": f"preds:{file}", "name": name})
-    strobe.evaluate(dataset, models, folder / "run")
+    measured = [model for model in models if not only or model["name"] in only]
+    strobe.evaluate(dataset, [MODEL, *measured], folder / "run")
     found = json.loads((folder / "run/results.json").read_text(encoding="utf-8"))
     forms = {form["model"]: decode(FormScore, form, where="forms") for form in found["studies"]["forms"]}
     for name, form in forms.items():
         figures = {key: f"{100 * (one.value or 0):.1f} ({one.count} of {one.n})" for key, one in form.pair.items()}
         own = {key: found["models"][name][key]["value"] for key in ("acc_orig", "acc_pmk", "flip_rate")}
         print(name, figures, own, form.size, form.frames_per_second)
-    draw(forms["int8"], dataset, "forms-int8.png")
-    draw(forms["JPEG 95"], dataset, "forms-jpeg.png", as_jpeg)
-    draw(forms["BT.709"], dataset, "forms-decoder.png", changes["BT.709"])
+    for name, picture in {"int8": "int8", "JPEG 95": "jpeg", "NV12": "decoder"}.items():
+        if name in forms:
+            draw(forms[name], dataset, f"forms-{picture}.png", changes.get(name))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2:])

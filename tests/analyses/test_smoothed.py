@@ -127,7 +127,8 @@ def test_blocks_of_sets_and_strips_change_nothing(labels_only: bool, monkeypatch
     whole = score(dataset, answers, options=options).smoothing
     assert len({part.acc_pmk.count for part in whole}) > 1
     assert (whole[0].method, whole[0].incomplete, whole[0].delay_frames) == ("none", 0.0, 0)
-    for name, size in (("analyses.remedied._ROWS", 1), ("analyses.remedied._ROWS", 20), ("metrics.remedies._BLOCK", 3)):
+    sizes = (("analyses.remedied._VALUES", 1), ("analyses.remedied._VALUES", 60), ("metrics.remedies._BLOCK", 3))
+    for name, size in sizes:
         with monkeypatch.context() as patched:
             patched.setattr(f"strobe.{name}", size)
             assert score(dataset, answers, options=options).smoothing == whole

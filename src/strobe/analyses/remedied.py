@@ -18,8 +18,8 @@ from strobe.metrics.remedies import Remedy, averages, kept_by_margin, majority, 
 from strobe.metrics.remedies_boxes import remedied_boxes
 from strobe.studies.temporal.records import Smoothed
 
-_ROWS = 2**15
-"""The most frames of sets that are smoothed at once, so that memory does not grow."""
+_VALUES = 2**21
+"""The most probabilities of sets that are smoothed at once, so that memory does not grow."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,8 @@ def smoothed(plan: Plan, answers: ClassAnswers, unsmoothed: dict[str, Estimate])
         return ()
     ways = _smoothings(plan, votes=not answers.has_shares)
     first, short = np.empty((len(ways), plan.n_sets), dtype=np.int32), np.zeros(len(ways), dtype=np.int64)
-    for sets, rows in plan.blocks(max(1, _ROWS // strips.frame.shape[1])):
+    values = strips.frame.shape[1] * (len(plan.view.info.label_space) if answers.has_shares else 1)
+    for sets, rows in plan.blocks(max(1, _VALUES // values)):
         frame = strips.frame[sets]
         present = (frame >= 0) & answers.scored[frame]
         (line_of, place), untimed = np.nonzero(present), np.full(np.count_nonzero(present), np.nan)
@@ -181,9 +182,18 @@ def smoothed(plan: Plan, answers: ClassAnswers, unsmoothed: dict[str, Estimate])
         own = (np.cumsum(present) - 1).reshape(present.shape)[owner, strips.place[rows]]
         changes = np.unique(line.timeline[line.pairs][label[line.pairs] != label[line.pairs + 1]])
         some = np.isin(line.timeline, changes)  # an average of equal answers changes nothing
-        part = Stretches(line.frames[some], line.timeline[some], line.place[some], line.seconds[some])
+        part = Stretches(np.arange(np.count_nonzero(some)), line.timeline[some], line.place[some], line.seconds[some])
+        rows_of_part = line.frames[some]
+        changing = ClassAnswers(
+            model=answers.model,
+            kind=answers.kind,
+            label=answers.label[rows_of_part],
+            state=answers.state[rows_of_part],
+            scores=answers.shares_of(rows_of_part) if answers.has_shares else None,
+            shares=answers.has_shares,
+        )
         for number, (_, _, _, remedy) in enumerate(ways):
-            label[some] = part.labels_with(answers, remedy)
+            label[some] = part.labels_with(changing, remedy)
             before, after = remedy.window
             begin, end = windows(line.timeline, line.place, before=before, after=after)
             short[number] += np.count_nonzero((end - begin)[own] <= before + after)

@@ -6,7 +6,6 @@ outside the classes.
 """
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -195,12 +194,17 @@ def majority(label: Ints, timeline: Ints, place: Ints, *, before: int, after: in
     [0, 1, 1, 3]
     """
     first, end = windows(timeline, place, before=before, after=after)
-    out, changes = np.arange(len(label)), np.cumsum(np.diff(label, prepend=label[:1]) != 0)
-    for row in np.flatnonzero(changes[first] != changes[end - 1]).tolist():
-        window = label[first[row] : end[row]]
-        (best, count), *others = Counter(window.tolist()).most_common(2)
-        if best != label[row] and count > max((many for _, many in others), default=0):
-            same = np.flatnonzero(window == best) + first[row]
+    out = np.arange(len(label))
+    for part in blocks(len(label), _BLOCK):
+        low, begin, until = first[part.start], first[part], end[part]
+        kinds, code = np.unique(label[low : until[-1]], return_inverse=True)
+        sums = np.zeros((len(code) + 1, len(kinds)), dtype=np.int32)
+        np.cumsum(code[:, None] == np.arange(len(kinds)), axis=0, out=sums[1:])
+        votes = sums[until - low] - sums[begin - low]
+        is_tie = np.count_nonzero(votes == votes.max(axis=1)[:, None], axis=1) > 1
+        best = np.where(is_tie, label[part], kinds[votes.argmax(axis=1)])
+        for row in (np.flatnonzero(best != label[part]) + part.start).tolist():
+            same = np.flatnonzero(label[first[row] : end[row]] == best[row - part.start]) + first[row]
             out[row] = same[max(np.searchsorted(same, row) - 1, 0)]
     return out
 
@@ -287,7 +291,7 @@ def follow(change: Ints, seconds: Floats, own: Bools, remedied: Bools, *, n: int
     for out, fits in zip(first, (own, remedied), strict=True):
         np.minimum.at(out, change[fits], seconds[fits])
     model, remedy = first[:, np.isfinite(first[0])]
-    return np.maximum(remedy - model, 0.0)
+    return np.asarray(np.maximum(remedy - model, 0.0))
 
 
 def on_front(costs: Sequence[Sequence[float | None]]) -> list[bool]:
