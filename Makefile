@@ -23,7 +23,7 @@ help:
 	@echo "make test-servers   run the tests of models behind an address against these servers"
 	@echo "make site   build the documentation in site/, readable without a server or a network"
 	@echo "make constraints   write the installed versions to constraints.txt, for CONSTRAINTS=constraints.txt"
-	@echo "make docs   regenerate the CLI reference and results.schema.json"
+	@echo "make docs   regenerate the CLI reference, results.schema.json and the table of ratios"
 
 # $(VENV)/.NAME marks that the extra NAME is installed; an extra marks the smaller extras in it too. All share one $(VENV).
 $(VENV)/.%: pyproject.toml
@@ -75,7 +75,7 @@ fuzz: $(VENV)/.dev
 simulate-faults: $(VENV)/.dev
 	$(BIN)/python -m fuzz.simulate $(if $(SEEDS),--seeds $(SEEDS)) $(SIMULATE)
 
-# Tests a seeded sample of 1,000; MUTANTS="--sample 150 --seed 1" takes another. A stopped run resumes. See docs/mutants.md.
+# Tests a seeded sample of 1,000; MUTANTS="--sample 150 --seed 1" takes another. A stopped run resumes. See docs/testing.md.
 mutants: $(VENV)/.dev
 	$(BIN)/python scripts/mutants.py $(MUTANTS)
 
@@ -83,7 +83,7 @@ mutants: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python scripts/bench.py $(if $(RECORD),--record)
 
-# MLServer and transformers serve each need an environment of their own: docs/annexes/remote.md, docs/annexes/remote-vlm.md.
+# MLServer and transformers serve each need an environment of their own: docs/annexes/remote.md.
 servers: server-mlserver server-transformers
 
 server-mlserver: $(VENV)/.dev
@@ -109,6 +109,7 @@ constraints: $(VENV)/.dev
 docs: $(VENV)/.dev
 	$(BIN)/python scripts/make_cli_reference.py
 	$(BIN)/python scripts/make_results_schema.py
+	$(BIN)/python scripts/bench.py --page
 
 site: $(VENV)/.dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet

@@ -28,8 +28,7 @@ from strobe.core.codec import decode, encode
 from strobe.core.estimate import Estimate
 from strobe.core.files import make_folder, write_text
 from strobe.core.ports import Progress
-from strobe.engine.prediction import PredictOptions
-from strobe.models.options import LoadOptions
+from strobe.engine.running import Running
 from strobe.store import dataset_folder as folder
 from strobe.synthetic.sets import SyntheticOptions
 from strobe.synthetic.world import WorldOptions
@@ -114,7 +113,7 @@ def answered(args: argparse.Namespace, size: Size, ground: str, scale: str, say:
     ladder, run = args.out / "ladders" / name, args.out / "runs" / name
     rungs = VaryBackgroundOptions(name=name, rungs=("crop",), context=(1.0,))
     vary_background(args.out / "images" / name, ladder, rungs, progress=say)
-    options = PredictOptions(load=LoadOptions(device=args.device))
+    options = Running(device=args.device)
     failed = [one for one in predict(folder.read(ladder), models(args, size, say), run, options, say) if not one.ok]
     if failed:
         raise SystemExit(f"{failed[0].name}: {failed[0].error}")

@@ -30,8 +30,7 @@ from strobe.core.files import make_folder, write_bytes, write_text
 from strobe.core.labels import space
 from strobe.core.png import png_bytes
 from strobe.core.ports import Silent
-from strobe.engine.prediction import PredictOptions
-from strobe.models.options import LoadOptions
+from strobe.engine.running import Running
 from strobe.store import dataset_folder as dataset_folder
 from strobe.store.run_folder import Run
 from strobe.workflows.predict import predict
@@ -92,7 +91,7 @@ def _small(frame: Path, mask: Path) -> tuple[Image.Image, Any]:
     return image, np.asarray(held.resize(image.size, Image.Resampling.NEAREST)) > 127
 
 
-def video(dataset: Dataset, run: Path, model: str, options: PredictOptions) -> Iterator[dict[str, Any]]:
+def video(dataset: Dataset, run: Path, model: str, options: Running) -> Iterator[dict[str, Any]]:
     """Yield, for each view, the right anchors, the sets that hold, and the changes between neighbouring frames."""
     names = [f"{word}={view.format(model)}" for word, view in VIEWS.items()]
     predict(dataset, names, run, options, Talk())
@@ -127,7 +126,7 @@ def _frames_right(dataset: Dataset, label: Any) -> Any:
     return label == truth
 
 
-def ladder(data: Path, out: Path, run: Path, model: str, options: PredictOptions) -> Iterator[dict[str, Any]]:
+def ladder(data: Path, out: Path, run: Path, model: str, options: Running) -> Iterator[dict[str, Any]]:
     """Yield the number of right anchors on each rung, for each clip."""
     vary_background(data, out, VaryBackgroundOptions(masks=data / "masks", name="davis-ladder"), progress=Talk())
     predict(dataset_folder.read(out), [model], run, options, Talk())
@@ -170,7 +169,7 @@ def main() -> None:
     parser.add_argument("--most", type=int, default=None, help="maximum number of frames per clip")
     args = parser.parse_args()
     make_folder(args.out)
-    data, options = args.out / "data", PredictOptions(load=LoadOptions(device=args.device))
+    data, options = args.out / "data", Running(device=args.device)
     if not (data / "dataset.json").is_file():
         prepare(args.clips, data, args.most)
     dataset = dataset_folder.read(data)

@@ -23,11 +23,10 @@ from strobe.annexes.backgrounds.workflow import VaryBackgroundOptions, vary_back
 from strobe.core.estimate import Estimate
 from strobe.core.files import make_folder, write_text
 from strobe.core.ports import Progress, Silent
-from strobe.engine.prediction import PredictOptions
+from strobe.engine.running import Running
 from strobe.metrics.contrasts import paired_test
 from strobe.metrics.intervals import clopper_pearson
 from strobe.metrics.paired import paired_difference
-from strobe.models.options import LoadOptions
 from strobe.store import dataset_folder as folder
 from strobe.store.run_folder import Run
 from strobe.synthetic.sets import SyntheticOptions
@@ -88,7 +87,7 @@ def answered(args: argparse.Namespace, ground: str, size: str, say: Progress) ->
     synthesize(args.out / "pictures" / name, wanted, progress=say, workers=args.cores)
     ladder, run = args.out / "ladders" / name, args.out / "runs" / name
     vary_background(args.out / "pictures" / name, ladder, VaryBackgroundOptions(name=name), progress=say)
-    options = PredictOptions(load=LoadOptions(device=args.device, batch_size=args.batch))
+    options = Running(device=args.device, batch_size=args.batch)
     failed = [one for one in predict(folder.read(ladder), models(args.models), run, options, say) if not one.ok]
     if failed:
         raise SystemExit(f"{failed[0].name}: {failed[0].error}")

@@ -42,7 +42,7 @@ def study(name: str, args: argparse.Namespace) -> None:
     from strobe.analyses.plan import ScoreOptions
     from strobe.annexes.generators.workflow import VaryGeneratorOptions, vary_generator
     from strobe.core.codec import encode
-    from strobe.engine.prediction import PredictOptions
+    from strobe.engine.running import Running
     from strobe.models.options import LoadOptions
     from strobe.workflows.evaluate import evaluate
     from strobe.workflows.score import ScoreRunOptions
@@ -63,7 +63,7 @@ def study(name: str, args: argparse.Namespace) -> None:
         folder,
         [*targets, f"{JUDGE}={_spec(f'{stem}-{JUDGE}', args)}"],
         run,
-        prediction=PredictOptions(load=load),
+        prediction=Running.of(load),
         request=ScoreRunOptions(options=ScoreOptions(judges=(JUDGE,))),
         progress=talk,
     )

@@ -43,7 +43,7 @@ from strobe.core.packed import packed
 from strobe.core.ports import Silent
 from strobe.core.tables import texts
 from strobe.engine.loading import decode_processes, engine_options, opened_frames
-from strobe.engine.prediction import PredictOptions
+from strobe.engine.running import Running
 from strobe.models.options import LoadOptions, ModelName
 from strobe.models.timm import load
 from strobe.store.media import MediaSource
@@ -176,7 +176,7 @@ def loaded(batch: int) -> dict[str, Any]:
     return {"resnet50": load(ModelName("timm", "resnet50"), how)}
 
 
-def end_to_end(dataset: Dataset, options: PredictOptions, batch: int) -> dict[str, Any]:
+def end_to_end(dataset: Dataset, options: Running, batch: int) -> dict[str, Any]:
     """Frames to stored predictions through the engine, as `strobe predict` runs it.
 
     As there, the source of frames opens while the model is loaded; the time of loading is not counted.
@@ -320,7 +320,7 @@ def windows(folder: Path, clip: Path, batch: int, *, n_clips: int, n_windows: in
 
     thread = threading.Thread(target=watch)
     thread.start()
-    found = end_to_end(dataset, PredictOptions(), batch)
+    found = end_to_end(dataset, Running(), batch)
     done.set()
     thread.join()
     some = memory[:: max(1, len(memory) // 12)]
@@ -354,21 +354,21 @@ def run(options: argparse.Namespace) -> None:
     if "reference" in parts:
         for name, clip in both.items():
             dataset = dataset_of(copies(root / "ref", clip, options.copies))
-            end_to_end(dataset_of([clip]), PredictOptions(), batch)  # programs are compiled
-            keep(f"reference, {name}", end_to_end(dataset, PredictOptions(), batch))
+            end_to_end(dataset_of([clip]), Running(), batch)  # programs are compiled
+            keep(f"reference, {name}", end_to_end(dataset, Running(), batch))
     if "packed" in parts:
-        end_to_end(dataset_of([gop30]), PredictOptions(), batch)  # programs are compiled
+        end_to_end(dataset_of([gop30]), Running(), batch)  # programs are compiled
         dataset = packed_dataset(root / "packed", dataset_of([*both.values()]))
         keep("MB a packed frame", round(sum(one.stat().st_size for one in (root / "packed/media").iterdir())
                                        / len(dataset.frames) / 1e6, 3))  # fmt: skip
         again = np.tile(np.arange(len(dataset.frames)), options.again)
         dataset = many_times(dataset, again)
         keep("zstd alone, all cores", zstd_alone(dataset, os.cpu_count() or 1))
-        keep("packed", end_to_end(dataset, PredictOptions(), batch))
+        keep("packed", end_to_end(dataset, Running(), batch))
     if "full-hd" in parts:
         clip = clips / "1080p-gop30.mp4"
         keep("bare engines, 8 sessions, 1080p", bare(clip, sessions=8, rounds=2))
-        keep("reference, 1080p", end_to_end(dataset_of(copies(root / "hd", clip, options.copies)), PredictOptions(),
+        keep("reference, 1080p", end_to_end(dataset_of(copies(root / "hd", clip, options.copies)), Running(),
                                             batch))  # fmt: skip
     if "windows" in parts:
         keep("windows", windows(root / "many", gop30, batch, n_clips=options.many, n_windows=options.windows))

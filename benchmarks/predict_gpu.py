@@ -43,9 +43,9 @@ from strobe.core.labels import projection
 from strobe.core.ports import Silent
 from strobe.core.tasks import Task
 from strobe.engine.decode_pool import DecodePool
-from strobe.engine.engine import EngineOptions, run_models
+from strobe.engine.engine import run_models
 from strobe.engine.forward import Runner, Work
-from strobe.engine.worker import DecodeOptions, ShardWorker
+from strobe.engine.worker import EngineOptions, ShardWorker
 from strobe.models.cores import quick_source
 from strobe.models.exact_resize import SentPlan
 from strobe.models.options import LoadOptions, ModelName
@@ -76,11 +76,10 @@ class Aloud(Silent):
 class Way:
     """The settings of one run of the engine."""
 
-    share: tuple[int, int] = (0, 1)
+    on_device: bool = False
     processes: int = 0
     threads: int = 2
     chunk: int = 16
-    lanes: int = 3
     shard: int = 2048
     in_flight: int = 2
     first: int | None = None
@@ -142,11 +141,11 @@ def end_to_end(model: TorchClassifier, dataset: Dataset, way: Way) -> tuple[floa
     keys = [str(key) for key in dataset.frames.key]
     rows = np.arange(len(keys))[: way.first]
     about: dict[str, Any] = {}
-    decode = DecodeOptions(
-        threads=way.threads, processes=way.processes, chunk=way.chunk, device_share=way.share, device_lanes=way.lanes,
+    options = EngineOptions(
+        shard_size=way.shard, in_flight=way.in_flight,
+        threads=way.threads, processes=way.processes, chunk=way.chunk, on_device=way.on_device,
         ahead=max(8, 2 * way.processes, (2 if way.processes else 3) * model.spec.batch_size // way.chunk),
     )  # fmt: skip
-    options = EngineOptions(shard_size=way.shard, decode=decode, in_flight=way.in_flight)
     with tempfile.TemporaryDirectory() as folder:
         store = ModelShards(
             Path(folder), "resnet50", facts=dict.fromkeys(KEY_FACTS, ""), frames=FrameNames(dataset),
@@ -293,7 +292,7 @@ def measure(result: dict[str, Any], parts: list[str], options: argparse.Namespac
 
 def on_device(models: dict[str, TorchClassifier], dataset: Dataset, options: argparse.Namespace) -> dict[str, Any]:
     """Measure the engine with JPEG files decoded on the device."""
-    now = Way(share=(1, 1) if options.device == "cuda" else (0, 1), processes=options.processes)
+    now = Way(on_device=options.device == "cuda", processes=options.processes)
     fewer = replace(now, first=options.first)
     end_to_end(models["eager"], dataset, fewer)  # warms the page cache
     return {name: tried(one, dataset, {"now": now, "fewer frames": fewer}, times=2) for name, one in models.items()}

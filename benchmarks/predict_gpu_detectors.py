@@ -37,9 +37,9 @@ from strobe.core.projections import projection_between
 from strobe.core.records import Detections
 from strobe.core.tasks import Task
 from strobe.engine.decode_pool import DecodePool
-from strobe.engine.engine import EngineOptions, run_models
+from strobe.engine.engine import run_models
 from strobe.engine.forward import Runner
-from strobe.engine.worker import DecodeOptions
+from strobe.engine.worker import EngineOptions
 from strobe.models.cores import cores, quick_source
 from strobe.models.detectors.boxes import detections
 from strobe.models.detectors.torchvision import TorchvisionDetector, load
@@ -201,14 +201,19 @@ def end_to_end(
             task=Task.DETECTION, n_classes=len(space), every_box=True,
         )  # fmt: skip
         chunk = max(1, min(16, size // 2))  # as in the predict workflow
-        decode = DecodeOptions(
-            threads=max(2, cores()), processes=processes, chunk=chunk, ahead=max(8, 2 * processes, 2 * size // chunk)
+        engine = EngineOptions(
+            shard_size=shard,
+            in_flight=in_flight,
+            threads=max(2, cores()),
+            processes=processes,
+            chunk=chunk,
+            ahead=max(8, 2 * processes, 2 * size // chunk),
         )
         begin = time.perf_counter()
         outcome = run_models(
             [Runner(name="detector", model=model, projection=way)], {"detector": store},
             media if processes else quick_source(media), frame_names=keys, rows=np.arange(n),
-            options=EngineOptions(shard_size=shard, decode=decode, in_flight=in_flight), progress=watch,
+            options=engine, progress=watch,
         )["detector"]  # fmt: skip
         end = time.perf_counter()
         if outcome.error or outcome.n_unreadable or watch.first is None:

@@ -45,9 +45,9 @@ from strobe.core.labels import projection, space
 from strobe.core.ports import Silent
 from strobe.core.tables import NO_PTS, Frames, Labels, Sets, Videos, texts
 from strobe.core.tasks import Task
-from strobe.engine.engine import EngineOptions, run_models
+from strobe.engine.engine import run_models
 from strobe.engine.forward import Runner
-from strobe.engine.worker import DecodeOptions
+from strobe.engine.worker import EngineOptions
 from strobe.models.cores import cores, quick_source, sharing_cores
 from strobe.models.lite import load, weights_file
 from strobe.models.options import LoadOptions, ModelName
@@ -229,7 +229,7 @@ def own_video(video: Path | None, n: int, rounds: int) -> int:
                 chunk = 1 if name == "reference" else 4
                 run_models(
                     [runner], {"m": store}, frames, frame_names=dataset.frames.key.tolist(), rows=rows,
-                    options=EngineOptions(decode=DecodeOptions(threads=cores(), chunk=chunk)), progress=Silent(),
+                    options=EngineOptions(threads=cores(), chunk=chunk), progress=Silent(),
                 )  # fmt: skip
                 answers: Any = store.read()
                 found[name] = answers.scores[rows]
@@ -321,7 +321,7 @@ def main() -> None:
                     run_models(
                         [runner], {"m": store}, quick_source(MediaSource(dataset)), frame_names=keys,
                         rows=np.arange(n),
-                        options=EngineOptions(decode=DecodeOptions(threads=cores())), progress=Silent(),
+                        options=EngineOptions(threads=cores()), progress=Silent(),
                     )  # fmt: skip
                 stored = store.read()
                 if not isinstance(stored, ClassAnswers) or not stored.scored.all():

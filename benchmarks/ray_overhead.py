@@ -22,8 +22,7 @@ from predict_overhead import make_frames
 from strobe.core.dataset import Dataset
 from strobe.core.late import require
 from strobe.core.ports import Silent
-from strobe.engine.prediction import PredictOptions
-from strobe.engine.running import ExecutorOptions
+from strobe.engine.running import ExecutorOptions, Running
 from strobe.models.cores import cores
 from strobe.store import dataset_folder as folder
 from strobe.workflows.predict import predict
@@ -75,7 +74,7 @@ SPENT = Spent()
 def timed(dataset: Dataset, out: Path, engine: ExecutorOptions) -> tuple[float, float]:
     """Return the wall and CPU seconds of one prediction run, including loading models and writing shards."""
     begin, spent = time.perf_counter(), SPENT.seconds()
-    done = predict(dataset, ["efficientnet-lite0"], out, PredictOptions(engine=engine, shard_size=FEW), Silent())
+    done = predict(dataset, ["efficientnet-lite0"], out, Running(engine=engine, shard_size=FEW), Silent())
     assert done[0].ok, done[0].error
     return time.perf_counter() - begin, SPENT.seconds() - spent
 

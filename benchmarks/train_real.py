@@ -87,8 +87,7 @@ def run(data: Path, out: Path, dogs: list[str], epochs: int, device: str) -> Non
 def fold(data: Path, out: Path, held: str, epochs: int, device: str) -> dict[str, Any]:
     """Run the fold of one held-out dog."""
     from strobe.annexes.train.classifiers import train
-    from strobe.engine.prediction import PredictOptions
-    from strobe.models.options import LoadOptions
+    from strobe.engine.running import Running
     from strobe.train.recipe import find
     from strobe.workflows.evaluate import evaluate
     from strobe.workflows.options import TrainOptions
@@ -110,7 +109,7 @@ def fold(data: Path, out: Path, held: str, epochs: int, device: str) -> dict[str
     subset.write_text(held, encoding="utf-8")
     found = evaluate(
         data, [f"{name}={spec}" for name, spec in models.items()], out / "run",
-        prediction=PredictOptions(load=LoadOptions(device=device)), request=ScoreRunOptions(subset=subset),
+        prediction=Running(device=device), request=ScoreRunOptions(subset=subset),
         progress=Silent(), with_report=False,
     ).results  # fmt: skip
     told = {

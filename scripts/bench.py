@@ -1,10 +1,12 @@
 """Run the short benchmarks and compare their ratios with the recorded ratios: `make bench`.
 
     python scripts/bench.py [--record] [--only NAME …]
+    python scripts/bench.py --page
 
 A ratio is the time of a plain method divided by strobe's time. Both are measured in one run, so the ratio depends
 little on the machine. If a ratio is more than a tenth below the recorded ratio, the script prints a line and exits with
-1. `--record` writes the new ratios to benchmarks/recorded.json, with the machine and the date.
+1. `--record` writes the new ratios to benchmarks/recorded.json, with the machine and the date, and the table of all
+recorded ratios into docs/performance.md. `--page` only writes this table.
 """
 
 import argparse
@@ -21,6 +23,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 RECORDED = ROOT / "benchmarks" / "recorded.json"
+PAGE = ROOT / "docs" / "performance.md"
 TENTH = 0.1
 
 
@@ -79,13 +82,35 @@ def fallen(ratios: dict[str, float], recorded: dict[str, dict[str, object]]) -> 
     return out
 
 
+def table(recorded: dict[str, dict[str, object]]) -> str:
+    """Return the recorded ratios as a Markdown table.
+
+    >>> print(table({"a, against b": {"ratio": 0.75, "machine": "2 cores", "date": "2026-01-31"}}))
+    | benchmark | ratio | machine |
+    |---|---|---|
+    | a, against b | 0.75 | 2 cores |
+    """
+    rows = (f"| {name} | {record['ratio']} | {record['machine']} |" for name, record in recorded.items())
+    return "\n".join(["| benchmark | ratio | machine |", "|---|---|---|", *rows])
+
+
+def write_page(recorded: dict[str, dict[str, object]]) -> None:
+    """Replace the table of ratios in docs/performance.md."""
+    page = PAGE.read_text(encoding="utf-8")
+    PAGE.write_text(re.sub(r"(?m)^\| benchmark \|(?:.*\n\|)+.*", lambda _: table(recorded), page), encoding="utf-8")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the benchmarks. Return 1 if a ratio fell by more than a tenth."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--record", action="store_true", help="write the ratios to benchmarks/recorded.json")
     parser.add_argument("--only", nargs="+", choices=list(BENCHES), default=list(BENCHES))
+    parser.add_argument("--page", action="store_true", help="only write the table of docs/performance.md")
     options = parser.parse_args(arguments)
     recorded = json.loads(RECORDED.read_text(encoding="utf-8")) if RECORDED.exists() else {}
+    if options.page:
+        write_page(recorded)
+        return 0
     paths = [str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
     settings = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
     outputs: dict[tuple[str, ...], str] = {}
@@ -108,7 +133,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         new = {
             name: {"ratio": float(f"{ratio:.3g}"), "machine": machine, "date": date} for name, ratio in ratios.items()
         }
-        RECORDED.write_text(json.dumps({**recorded, **new}, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        recorded |= new
+        RECORDED.write_text(json.dumps(recorded, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        write_page(recorded)
         return 0
     return 1 if lines else 0
 

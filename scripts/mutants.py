@@ -10,7 +10,7 @@ metrics/ and the scoring code (tool.mutmut), `folders` is the code that reads an
 mutated function, fastest first. A stopped run resumes, and outcomes stay valid until the code, the tests or the part
 change. Text, the arguments of `expect` and array types are not mutated, because they cannot change a figure.
 
-`--survivors` prints the diff of each mutant that no test found; docs/mutants.md explains them. `--keep` adds those
+`--survivors` prints the diff of each mutant that no test found; docs/testing.md describes them. `--keep` adds those
 that were found to tests/golden/kills.tsv: function, digest of the change, first test that failed. `--kept` tests these
 mutants again, also if their function has moved to another module or its mutants have other numbers. It exits with 1 if
 one of them survives now. Otherwise the script exits with 1 if the tests found fewer than nine in ten.

@@ -27,6 +27,8 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
         "slow": script.Bench(words, r"^over: ([\d.]+)", over=True),
     }
     script.RECORDED = tmp_path / "recorded.json"
+    script.PAGE = tmp_path / "performance.md"
+    script.PAGE.write_text("# Page\n\n| benchmark | ratio | machine |\n|---|---|---|\n| old | 1 | 2 cores |\n\nEnd\n")
     return script
 
 
@@ -37,6 +39,7 @@ def test_a_ratio_that_falls_by_more_than_a_tenth_fails(
     recorded = json.loads(bench.RECORDED.read_text())
     assert {name: one["ratio"] for name, one in recorded.items()} == {"fast": 50.0, "slow": 0.25}
     assert all(one["machine"] and one["date"] for one in recorded.values())
+    assert bench.PAGE.read_text() == f"# Page\n\n{bench.table(recorded)}\n\nEnd\n"
     (tmp_path / "one.txt").write_text("ratio: 45.5×\nover: 4.3\n")
     assert bench.main([]) == 0
     assert "fell" not in capsys.readouterr().out
@@ -67,3 +70,8 @@ def test_every_recorded_ratio_belongs_to_a_benchmark() -> None:
             assert f'"{peer}"' in table, name
         else:
             assert f'"{name}": Bench(' in text
+
+
+def test_the_page_shows_every_recorded_ratio(bench: ModuleType) -> None:
+    recorded = json.loads((ROOT / "benchmarks" / "recorded.json").read_text(encoding="utf-8"))
+    assert bench.table(recorded) in (ROOT / "docs" / "performance.md").read_text(encoding="utf-8"), "run make docs"

@@ -1,4 +1,4 @@
-"""The workflow file of docs/ci.md, run step by step on a repository of its own, as a CI server would.
+"""The workflow file examples/ci/strobe.yml, run step by step on a repository of its own, as a CI server would.
 
 Once with this checkout, once with the wheel that `make dist` builds; its bill of materials and checksums are checked.
 """
@@ -48,10 +48,7 @@ def _steps() -> list[dict[str, Any]]:
     return list(yaml.safe_load(FILE.read_text(encoding="utf-8"))["jobs"]["gate"]["steps"])
 
 
-def test_the_page_shows_the_file() -> None:
-    text = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
-    (shown,) = re.findall(r"<!-- examples/ci/strobe.yml -->\n```yaml\n(.*?)```", text, re.DOTALL)
-    assert shown == FILE.read_text(encoding="utf-8")
+def test_the_workflow_has_these_steps() -> None:
     assert [step.get("uses", step.get("name")) for step in _steps()] == [
         "actions/checkout@v4", "actions/setup-python@v5", "Install",
         "Run the model of the base branch and the new one", "Gate", "Summary", "Comment", "actions/upload-artifact@v4",

@@ -31,7 +31,8 @@ from strobe.core.projections import projection_between
 from strobe.core.readings import GUESSES, Guess, is_reading, read_as, readings_of_videos
 from strobe.core.score_kinds import kind_of_scores
 from strobe.engine.forward import Runner, block_of
-from strobe.engine.prediction import PredictOptions
+from strobe.engine.running import Running
+from strobe.formats.prediction_files import FileOptions
 from strobe.formats.read_predictions import read_predictions
 from strobe.models.options import LoadOptions
 from strobe.models.providers import PROVIDERS
@@ -303,7 +304,7 @@ def test_a_row_of_zeros_is_refused_however_it_is_declared(tmp_path: Path) -> Non
     dataset = made(PETS)
     path = predictions(tmp_path / "p.json", dataset, [[0.2, 0.3, 0.5]] * 11 + [[0.0, 0.0, 0.0]])
     with pytest.raises(InvalidFile, match="every probability is 0"):
-        read_predictions(path, dataset, kind="probabilities")
+        read_predictions(path, dataset, FileOptions(kind="probabilities"))
 
 
 # -- the kind of the scores of models that run ------------------------------------------------------------------------
@@ -494,7 +495,7 @@ def _painted(folder: Path) -> Path:
 def test_sure_flips_of_a_softmax_are_those_of_its_logits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     names = [f"{end.replace(' ', '')}={_onnx(tmp_path, end, None)[0]}" for end in ("logits", "softmax", "per cent")]
     found = evaluate(
-        _painted(tmp_path), names, tmp_path / "run", prediction=PredictOptions(), request=ScoreRunOptions(),
+        _painted(tmp_path), names, tmp_path / "run", prediction=Running(), request=ScoreRunOptions(),
         progress=Silent(), with_report=False,
     ).results  # fmt: skip
     models = found.flicker.models
@@ -517,7 +518,7 @@ def test_declared_probabilities_are_between_0_and_1(tmp_path: Path) -> None:
     name, _ = _onnx(tmp_path, "per cent", "probabilities")
     with pytest.raises(StrobeError, match="but its scores are declared or read as probabilities"):
         evaluate(
-            _painted(tmp_path), [name], tmp_path / "run", prediction=PredictOptions(), request=ScoreRunOptions(),
+            _painted(tmp_path), [name], tmp_path / "run", prediction=Running(), request=ScoreRunOptions(),
             progress=Silent(), with_report=False,
         )  # fmt: skip
 

@@ -69,7 +69,7 @@ def test_the_site_needs_no_network(tmp_path: Path, chromium: Any) -> None:
     page.goto((tmp_path / "site/index.html").as_uri())
     page.locator("input.md-search__input").click()
     page.locator("input.md-search__input").press_sequentially("exit codes")
-    page.locator(".md-search-result__item a[href*='exit-codes.html']").first.wait_for(timeout=60_000)
+    page.locator(".md-search-result__item a[href*='environment.html']").first.wait_for(timeout=60_000)
     for name in ("api.html", "start.html", "contributing.html"):
         page.goto((tmp_path / "site" / name).as_uri())
         assert page.locator("h1").count() == 1
@@ -77,7 +77,7 @@ def test_the_site_needs_no_network(tmp_path: Path, chromium: Any) -> None:
     headings = page.locator("h3.doc-heading .doc-object-name").all_inner_texts()
     assert sorted(headings) == sorted(strobe.__all__)
     assert page.locator(".md-content blockquote").count() == 0  # examples are code
-    page.goto((tmp_path / "site/exit-codes.html").as_uri())
+    page.goto((tmp_path / "site/environment.html").as_uri())
     assert page.locator("code:text-is('| head')").count() == 1
     page.set_viewport_size({"width": 390, "height": 800})
     for name in ("index.html", "start.html", "cli.html", "methods.html"):

@@ -58,7 +58,7 @@ def hits(texts: Iterator[str]) -> list[str]:
     ]
 
 
-PAGES = [*files("*.md"), *(path for path in files("docs/*.md") if path.name != "glossary.md")]
+PAGES = [*files("*.md"), *files("docs/*.md"), *files("docs/annexes/*.md")]
 TEMPLATES = [path for ending in ("*.html", "*.j2") for path in files(f"src/**/{ending}")]
 
 

@@ -17,8 +17,7 @@ import strobe.engine.prediction as workflow
 from strobe.core.dataset import Dataset
 from strobe.core.ports import Silent
 from strobe.engine.decode_pool import can_start_workers
-from strobe.engine.prediction import PredictOptions
-from strobe.models.options import LoadOptions
+from strobe.engine.running import Running
 from strobe.store import dataset_folder as folder
 from strobe.workflows.predict import predict
 
@@ -114,7 +113,7 @@ def test_ctrl_c_in_a_terminal_ends_everything_with_the_batch_under_way(
     (tmp_path / "signalled").unlink()
     monkeypatch.setattr(workflow, "decode_processes", lambda options, models, source, n_cores: 2)
     data, model = folder.read(tmp_path / "data"), f"py:{tmp_path / 'slow.py'}:make"
-    (run,) = predict(data, [model], tmp_path / "run", PredictOptions(load=LoadOptions(device="cpu")), Silent())
+    (run,) = predict(data, [model], tmp_path / "run", Running(device="cpu"), Silent())
     assert run.outcome is not None
     assert run.outcome.n_kept >= 16
     assert run.outcome.n_kept + run.outcome.n_new == 210

@@ -25,10 +25,10 @@ from strobe.core.ports import SendableSource, Silent
 from strobe.core.records import ModelSpec
 from strobe.core.tasks import Task
 from strobe.engine.decode_pool import DecodePool, can_start_workers
-from strobe.engine.engine import EngineOptions, run_models
+from strobe.engine.engine import run_models
 from strobe.engine.forward import Runner
-from strobe.engine.prediction import PredictOptions
-from strobe.engine.worker import DecodeOptions
+from strobe.engine.running import Running
+from strobe.engine.worker import EngineOptions
 from strobe.models.detectors.boxes import PlacementPreparation
 from strobe.models.detectors.py import detector
 from strobe.models.exact_resize import SentPlan
@@ -88,7 +88,7 @@ def _run(
             for name, model in models.items()
         ],
         stores, MediaSource(dataset), frame_names=[str(key) for key in dataset.frames.key], rows=np.arange(len(ids)),
-        options=EngineOptions(shard_size=16, decode=DecodeOptions(processes=processes), in_flight=in_flight),
+        options=EngineOptions(shard_size=16, processes=processes, in_flight=in_flight),
         progress=Silent(),
     )  # fmt: skip
 
@@ -346,7 +346,7 @@ def test_when_processes_decode(colours: Make) -> None:
     source, models = MediaSource(colours()), {"a": Model(), "b": Model()}
 
     def processes(source: Any = source, n_cores: int = 16, **options: Any) -> int:
-        return workflow.decode_processes(PredictOptions(**options), models, source, n_cores)  # type: ignore[arg-type]
+        return workflow.decode_processes(Running(**options), models, source, n_cores)  # type: ignore[arg-type]
 
     assert processes() == 16
     assert processes(workers=3) == 3
@@ -357,9 +357,9 @@ def test_when_processes_decode(colours: Make) -> None:
     assert processes() == 0, "a model on the CPU needs the cores"
     models["b"].device = "cuda:1"
     assert processes() == 16
-    engine = workflow.engine_options(PredictOptions(), models, 16, processes=16, source=source)  # type: ignore[arg-type]
+    engine = workflow.engine_options(Running(), models, 16, processes=16, source=source)  # type: ignore[arg-type]
     assert (engine.shard_size, engine.in_flight) == (2048, 2), "whatever kind of model it is"
-    assert engine.decode.chunk == 2, "half a batch of four"
+    assert engine.chunk == 2, "half a batch of four"
     models["b"].preparation = None
     assert processes() == 0
     models["b"].preparation = SMALL

@@ -14,8 +14,7 @@ import pytest
 
 from strobe.core.dataset import Dataset
 from strobe.core.ports import Silent
-from strobe.engine.prediction import PredictOptions
-from strobe.models.options import LoadOptions
+from strobe.engine.running import Running
 from strobe.store import dataset_folder as folder
 from strobe.store.run_folder import Run
 from strobe.workflows.predict import predict
@@ -28,7 +27,7 @@ from pathlib import Path
 from strobe.core.ports import Silent
 from strobe.store import dataset_folder as folder
 from strobe.models.options import LoadOptions
-from strobe.engine.prediction import PredictOptions
+from strobe.engine.running import Running
 from strobe.workflows.predict import predict
 
 class Loud(Silent):
@@ -37,7 +36,7 @@ class Loud(Silent):
         return super().task(label, total)
 
 data, out, batch, *models = sys.argv[1:]
-options = PredictOptions(load=LoadOptions(device="cpu", batch_size=int(batch)), shard_size=16)
+options = Running(device="cpu", batch_size=int(batch), shard_size=16)
 for run in predict(folder.read(Path(data)), models, Path(out), options, Loud()):
     if not run.ok:
         raise SystemExit(run.error)
@@ -118,7 +117,7 @@ def test_a_real_model_says_the_same_alone_in_ones_and_in_32s(colours: Make, tmp_
     dataset = _ilsvrc(colours(n_sets=7, k=2, size=(320, 240)))  # a batch of 32 and a rest
     labels, scores = [], []
     for batch in (1, 8, 32):
-        options = PredictOptions(load=LoadOptions(device="cpu", batch_size=batch))
+        options = Running(device="cpu", batch_size=batch)
         models = ["efficientnet-lite0"] if batch != 8 else ["efficientnet-lite1", "efficientnet-lite0"]
         runs = predict(dataset, models, tmp_path / str(batch), options, Silent())
         assert all(run.ok for run in runs)
@@ -172,7 +171,7 @@ def test_ctrl_c_ends_with_the_batch_under_way_and_keeps_the_work(colours: Make, 
     begun = batches.read_text().split()
     assert begun.count("late") <= 2, "it ends with the batch under way, not with the work"
     (tmp_path / "signalled").unlink()
-    options = PredictOptions(load=LoadOptions(device="cpu", batch_size=1))
+    options = Running(device="cpu", batch_size=1)
     (run,) = predict(dataset, [f"py:{plugin}:make"], tmp_path / "run", options, Silent())
     assert run.outcome is not None
     assert 0 < run.outcome.n_kept <= len(begun) < 420
@@ -185,11 +184,11 @@ from pathlib import Path
 from strobe.core.ports import Silent
 from strobe.store import dataset_folder as folder
 from strobe.models.options import LoadOptions
-from strobe.engine.prediction import PredictOptions
+from strobe.engine.running import Running
 from strobe.workflows.predict import predict
 
 data, out, model = sys.argv[1:]
-(run,) = predict(folder.read(Path(data)), [model], Path(out), PredictOptions(load=LoadOptions(device="cpu")), Silent())
+(run,) = predict(folder.read(Path(data)), [model], Path(out), Running(device="cpu"), Silent())
 if not run.ok:
     raise SystemExit(run.error)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)

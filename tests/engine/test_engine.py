@@ -18,11 +18,10 @@ from strobe.core.ports import Silent
 from strobe.core.records import ModelSpec
 from strobe.core.tables import texts
 from strobe.core.tasks import Task
-from strobe.engine.engine import EngineOptions, run_models
+from strobe.engine.engine import run_models
 from strobe.engine.forward import Runner
-from strobe.engine.prediction import PredictOptions
-from strobe.engine.worker import DecodeOptions, Interrupted, ShardWorker
-from strobe.models.options import LoadOptions
+from strobe.engine.running import Running
+from strobe.engine.worker import EngineOptions, Interrupted, ShardWorker
 from strobe.store.frame_names import FrameNames
 from strobe.store.media import MediaSource
 from strobe.store.run_folder import Run
@@ -30,7 +29,7 @@ from strobe.store.shards import KEY_FACTS, ModelShards
 from strobe.workflows.predict import predict
 
 Make = Callable[..., Dataset]
-OPTIONS = PredictOptions(load=LoadOptions(device="cpu"), shard_size=7)
+OPTIONS = Running(device="cpu", shard_size=7)
 
 
 class Brightness:
@@ -181,21 +180,6 @@ def test_ctrl_c_keeps_whole_batches_and_the_rest_is_the_same(after: int, colours
     assert sum(model.batches) == 25 - 4 * after
 
 
-def test_decoding_on_the_device_takes_a_fixed_share(colours: Make, tmp_path: Path) -> None:
-    dataset = colours(n_sets=6, k=2)
-    (dataset.root / dataset.frames.media[9]).write_bytes(b"junk")  # type: ignore[operator]
-    options = EngineOptions(shard_size=16, decode=DecodeOptions(device_share=(1, 2), device_lanes=2), in_flight=2)
-    first, second = (
-        _run(dataset, tmp_path / name, {"m": Brightness(dataset)}, options=options)["m"][1] for name in ("a", "b")
-    )
-    assert ((first.scores == second.scores) | np.isnan(first.scores)).all()
-    on_device = first.scores[:, 0] > 90
-    # Batches of four; the second of each pair goes to the device, and frame 9 is in a batch of the threads.
-    places = np.arange(30) % 16 // 4
-    assert (on_device == (places % 2 == 1)).all()
-    assert first.reasons.keys() == {9}
-
-
 def test_device_batches_with_odd_files_fall_back_frame_by_frame(colours: Make, tmp_path: Path) -> None:
     dataset = colours(n_sets=4, k=2)
     root = dataset.root or Path()
@@ -210,7 +194,7 @@ def test_device_batches_with_odd_files_fall_back_frame_by_frame(colours: Make, t
             given.extend(files)
             return super().prepare_encoded(files)
 
-    options = EngineOptions(shard_size=20, decode=DecodeOptions(device_share=(1, 1)))
+    options = EngineOptions(shard_size=20, on_device=True)
     _, stored = _run(dataset, tmp_path / "run", {"m": Watched(dataset)}, options=options)["m"]
     assert len(given) == 17, "a device would make something of a file that was cut off"
     assert sorted(stored.reasons) == [6, 13]
@@ -245,8 +229,7 @@ def test_decoding_on_the_device_feeds_as_many_forwards_as_there_are_lanes(
 
     model = Watched(dataset)
     model.lanes = lanes
-    decode = DecodeOptions(device_share=(1, 2), device_lanes=3)  # the others go through the decoder, to the same lanes
-    options = EngineOptions(shard_size=8, decode=decode, in_flight=3)
+    options = EngineOptions(shard_size=8, on_device=True, in_flight=3)
     _, stored = _run(dataset, tmp_path / "run", {"m": model}, options=options)["m"]
     assert stored.scored.all()
     assert at_once[1] <= lanes
@@ -341,7 +324,7 @@ def test_a_smaller_batch_goes_on_from_where_memory_ran_out(colours: Make, plugin
     name = f"py:{plugin}:greedy"
     (first,) = predict(dataset, [name], tmp_path / "run", OPTIONS, Silent())
     assert not first.ok
-    small = replace(OPTIONS, load=LoadOptions(device="cpu", batch_size=2))
+    small = replace(OPTIONS, batch_size=2)
     (second,) = predict(dataset, [name], tmp_path / "run", small, Silent())
     assert second.ok
     assert answers_of(tmp_path / "run", name, dataset).scored.all()
@@ -385,7 +368,7 @@ def test_shards_may_come_back_in_any_order(colours: Make, tmp_path: Path) -> Non
     dataset = colours(n_sets=6, k=2)
     source, ids = MediaSource(dataset), dataset.frame_ids()
     runner = Runner(name="m", model=Brightness(dataset), projection=Projection.identity(dataset.info.label_space))
-    worker = ShardWorker([runner], source, decode=DecodeOptions(), frame_names=ids)
+    worker = ShardWorker([runner], source, options=EngineOptions(), frame_names=ids)
 
     class Backwards:
         def results(self, shards: Any, tick: Any) -> Any:

@@ -14,13 +14,12 @@ from strobe.core.ports import Silent
 from strobe.core.records import ModelSpec
 from strobe.core.tasks import Task
 from strobe.engine.decode_pool import can_start_workers
-from strobe.engine.engine import EngineOptions, run_models
+from strobe.engine.engine import run_models
 from strobe.engine.forward import Runner
-from strobe.engine.prediction import PredictOptions
-from strobe.engine.worker import DecodeOptions
+from strobe.engine.running import Running
+from strobe.engine.worker import EngineOptions
 from strobe.engine.worker_specs import SpecWorker, worker_spec
 from strobe.models.exact_resize import SentPlan
-from strobe.models.options import LoadOptions
 from strobe.models.plan import AsDecoded, ImagePlan
 from strobe.store import dataset_folder as folder
 from strobe.store.frame_names import FrameNames
@@ -81,11 +80,10 @@ def inputs(colours: Make) -> Dataset:
 
 
 WAYS = {
-    "threads": DecodeOptions(),
-    "processes": DecodeOptions(processes=2),
-    "device": DecodeOptions(device_share=(1, 1)),
-    "device, beside processes": DecodeOptions(device_share=(1, 1), processes=2),
-    "some on the device": DecodeOptions(device_share=(1, 2)),
+    "threads": EngineOptions(),
+    "processes": EngineOptions(processes=2),
+    "device": EngineOptions(on_device=True),
+    "device, beside processes": EngineOptions(on_device=True, processes=2),
 }
 
 
@@ -106,7 +104,7 @@ def test_the_engine_leaves_them_as_they_are(way: str, plan: ImagePlan, inputs: D
     outcomes = run_models(
         [Runner(name=name, model=model, projection=Projection.identity(space)) for name, model in models.items()],
         stores, MediaSource(inputs), frame_names=keys, rows=np.arange(len(keys)), progress=Silent(),
-        options=EngineOptions(shard_size=8, decode=WAYS[way]),
+        options=replace(WAYS[way], shard_size=8),
         as_input=np.flatnonzero(inputs.frames.as_input).tolist(),
     )  # fmt: skip
     for name, model in models.items():
@@ -151,14 +149,15 @@ def test_a_workflow_and_a_worker_elsewhere_read_the_mark(inputs: Dataset, tmp_pa
     folder.write(inputs, inputs.root or Path(), overwrite=False)
     path = tmp_path / "mine.py"
     path.write_text(OBJECT)
-    options = PredictOptions(load=LoadOptions(device="cpu"), shard_size=8)
+    options = Running(device="cpu", shard_size=8)
     good, bad = f"py:{path}:whole", f"py:{path}:without"
     fared = predict(inputs, [good, bad], tmp_path / "run", options, Silent())
     assert [one.ok for one in fared] == [True, False]
     assert fared[1].error is not None
     assert "the model has no prepare_input(image); add one" in fared[1].error
     assert "\n" not in fared[1].error
-    worker = SpecWorker(worker_spec(inputs, {"a": good}, options.load, merge="max", engine=EngineOptions(shard_size=8)))
+    engine = EngineOptions(shard_size=8)
+    worker = SpecWorker(worker_spec(inputs, {"a": good}, options.loading(), merge="max", engine=engine))
     from strobe.engine.forward import Shard
 
     rows = np.arange(len(inputs.frames))

@@ -11,6 +11,7 @@ import pytest
 import strobe
 from strobe.core.errors import StrobeError
 from strobe.core.tasks import Task
+from strobe.formats.prediction_files import FileOptions
 from strobe.formats.read_detections import read_detections, task_of_file
 
 
@@ -51,7 +52,7 @@ def test_coco_results_become_the_dataset_s_boxes(tmp_path, dataset):
     np.testing.assert_array_equal(found.answers.xyxy, dataset.boxes.xyxy)
     assert found.answers.label.tolist() == dataset.boxes.label.tolist()
     assert found.answers.scored.all()
-    assert found.notes == ()
+    assert found.notes[1:] == ()
 
 
 def test_numbers_are_explained_by_images_and_categories(tmp_path, dataset):
@@ -66,7 +67,7 @@ def test_numbers_are_explained_by_images_and_categories(tmp_path, dataset):
     assert found.answers.label.tolist() == dataset.boxes.label.tolist()
     # The same explanation from another file, as ground truth usually is.
     other = write(tmp_path, {"images": images, "categories": categories, "annotations": []}, "truth.json")
-    found = read_detections(write(tmp_path, rows), dataset, images=other)
+    found = read_detections(write(tmp_path, rows), dataset, FileOptions(box_images=other))
     assert found.answers.label.tolist() == dataset.boxes.label.tolist()
     with pytest.raises(
         StrobeError,
@@ -93,7 +94,7 @@ def test_a_frame_without_rows_must_be_explained(tmp_path, dataset, absent, score
         StrobeError, match=r"1 of 20 frames have no box, first 'v0/0.png'; .*--empty-frames or --allow-missing"
     ):
         read_detections(path, dataset)
-    assert read_detections(path, dataset, absent=absent).answers.scored[0] == scored
+    assert read_detections(path, dataset, FileOptions(absent=absent)).answers.scored[0] == scored
 
 
 def test_images_the_dataset_lacks(tmp_path, dataset):
@@ -104,8 +105,8 @@ def test_images_the_dataset_lacks(tmp_path, dataset):
         StrobeError, match=r"1 of 21 frames are not in zoo: x.png; its frames are v0/0.png, v0/1.png, v0/2.png"
     ):
         read_detections(path, dataset)
-    found = read_detections(path, dataset, ignore_extra=True)
-    assert found.n_extra == 1
+    found = read_detections(path, dataset, FileOptions(ignore_extra=True))
+    assert "1 boxes left out: their images are not in the dataset" in found.notes
     assert len(found.answers) == 20
 
 
@@ -137,7 +138,7 @@ def test_flat_and_outside_boxes_are_kept_and_counted(tmp_path, dataset):
     rows += [rows[3] | {"bbox": [5.0, 5.0, 0.0, 9.0], "score": 0.1}, rows[3] | {"bbox": [900, 5, 9, 9], "score": 0.1}]
     found = read_detections(write(tmp_path, rows), dataset)
     assert len(found.answers) == 22
-    assert found.notes == (
+    assert found.notes[1:] == (
         "1 boxes have no area; they are kept and count as false positives",
         "1 boxes are entirely outside their image; they are kept and count as false positives",
     )
@@ -148,7 +149,7 @@ def test_xyxy_given_as_xywh_is_said(tmp_path, dataset):
     path = write(tmp_path, results(dataset, xywh=False))
     with pytest.raises(StrobeError, match=r"as xywh, but they look like xyxy: .*pass --box-format xyxy"):
         read_detections(path, dataset)
-    found = read_detections(path, dataset, box_format="xyxy")
+    found = read_detections(path, dataset, FileOptions(box_format="xyxy"))
     np.testing.assert_array_equal(found.answers.xyxy, dataset.boxes.xyxy)
 
 
@@ -171,7 +172,9 @@ def test_xywh_given_as_xyxy_is_said(tmp_path, dataset):
     pq.write_table(pa.table(table), path)
     with pytest.raises(StrobeError, match="look like xywh"):
         read_detections(path, dataset)
-    np.testing.assert_array_equal(read_detections(path, dataset, box_format="xywh").answers.xyxy, dataset.boxes.xyxy)
+    np.testing.assert_array_equal(
+        read_detections(path, dataset, FileOptions(box_format="xywh")).answers.xyxy, dataset.boxes.xyxy
+    )
 
 
 def test_class_numbers_from_one_are_said(tmp_path, zoo):
@@ -181,7 +184,7 @@ def test_class_numbers_from_one_are_said(tmp_path, zoo):
         StrobeError,
         match=r"look like the dataset's classes counted from 1: .* 100% .* 0% as those of zoo; count classes from 0",
     ):
-        read_detections(write(tmp_path, rows), dataset, absent="empty")
+        read_detections(write(tmp_path, rows), dataset, FileOptions(absent="empty"))
 
 
 def test_parquet_by_box_and_by_frame(tmp_path, dataset):
@@ -213,10 +216,9 @@ def test_another_space_is_projected_and_what_maps_nowhere_is_counted(tmp_path, d
     rows = [row | {"category_id": "sheep"} for row in results(dataset)]
     rows[0]["category_id"] = "toothbrush"
     found = read_detections(write(tmp_path, {"space": "coco-80", "annotations": rows}), dataset)
-    assert found.source_space == "coco-80"
-    assert found.n_dropped == 1
+    assert (found.facts["space"], found.facts["dropped"]) == ("coco-80", "1")
     assert set(found.answers.label.tolist()) == {1}
-    assert "1 of 20 boxes dropped" in found.notes[0]
+    assert "1 of 20 boxes dropped" in found.notes[1]
     assert found.answers.scored[0]  # the frame was looked at, though nothing of it is left
 
 
@@ -252,9 +254,9 @@ def test_brought_detections_are_kept_and_scored_again(tmp_path, dataset):
 
     rows = [row for row in results(dataset) if row["image_id"] != "v0/0.png"]
     path = write(tmp_path, rows)
-    found = read_detections(path, dataset, name="a detector", absent="unscored").answers
+    found = read_detections(path, dataset, FileOptions(absent="unscored"), name="a detector").answers
     frames = FrameNames(dataset)
-    keep_brought(tmp_path / "run", found, task=Task.DETECTION, frames=frames, source=path, facts={})
+    keep_brought(tmp_path / "run", found, frames=frames, source=path, facts={})
     file, facts = brought_files(tmp_path / "run")["a detector"]
     assert facts["task"] == "detection"
     again = read_brought(file, facts, frames=frames, n_classes=len(dataset.info.label_space))
@@ -284,7 +286,7 @@ def test_boxes_in_other_numbers_are_refused_with_the_flag_that_mends_it(tmp_path
     (option, value) = next(iter(flag.items()))
     with pytest.raises(StrobeError, match=f"{cause}.*--{option.replace('_', '-')} {value}"):
         read_detections(path, dataset)
-    found = read_detections(path, dataset, **flag)
+    found = read_detections(path, dataset, FileOptions(**flag))
     np.testing.assert_allclose(found.answers.xyxy, dataset.boxes.xyxy, atol=1e-9)
 
 
@@ -311,7 +313,7 @@ def test_coco_s_category_ids_are_seen_and_named(tmp_path, dataset):
         row["category_id"] = ids.names.index(space.names[row["category_id"]])
     with pytest.raises(StrobeError, match=r"COCO's category ids.*--box-space coco-91"):
         read_detections(write(tmp_path, rows), coco)
-    found = read_detections(write(tmp_path, rows), coco, source_space="coco-91")
+    found = read_detections(write(tmp_path, rows), coco, FileOptions(box_space="coco-91"))
     assert found.answers.label.tolist() == label.tolist()
 
 
@@ -340,7 +342,7 @@ def test_numbers_from_one_get_no_wrong_advice(tmp_path, zoo):
         read_detections(write(tmp_path, rows), coco)
     assert "coco-91" not in str(error.value)
     with pytest.raises(StrobeError, match=wanted):
-        read_detections(write(tmp_path, rows), coco, source_space="coco-91")
+        read_detections(write(tmp_path, rows), coco, FileOptions(box_space="coco-91"))
     rows[0]["category_id"] = 80
     with pytest.raises(StrobeError, match=wanted):
         read_detections(write(tmp_path, rows), coco)
@@ -375,12 +377,12 @@ def test_darknet_s_names_are_coco_s(tmp_path, zoo):
     listed = [{"id": place, "name": DARKNET.get(name, name)} for place, name in enumerate(names)]
     found = read_detections(write(tmp_path, {"categories": listed, "annotations": results(coco)}), coco)
     assert found.answers.label.tolist() == coco.boxes.label.tolist()
-    assert (found.n_dropped, found.childless, found.source_space) == (0, (), "coco-80")
+    assert found.facts == {"space": "coco-80", "dropped": "0"}
     some = [one for one in listed if one["name"] not in ("sofa", "clock")]
     rows = [row for row in results(coco) if names[row["category_id"]] not in ("couch", "clock")]
     whole = write(tmp_path, {"categories": some, "annotations": rows})
-    found = read_detections(whole, coco, absent="empty")
-    assert [names[place] for place in found.childless] == ["couch", "clock"]
+    found = read_detections(whole, coco, FileOptions(absent="empty"))
+    assert json.loads(found.facts["childless"]) == ["couch", "clock"]
 
 
 def test_classes_that_are_dropped_are_named(tmp_path, zoo):
@@ -388,7 +390,7 @@ def test_classes_that_are_dropped_are_named(tmp_path, zoo):
     listed = [{"id": place, "name": name} for place, name in enumerate(("fox", "sheep", "bird", "wolf"))]
     rows = [*results(dataset), results(dataset)[0] | {"category_id": 3, "bbox": [0, 0, 9, 9]}]
     found = read_detections(write(tmp_path, {"categories": listed, "annotations": rows}), dataset)
-    assert found.notes == ("1 of 61 boxes dropped: their class is not in the dataset (wolf)",)
+    assert found.notes[1:] == ("1 of 61 boxes dropped: their class is not in the dataset (wolf)",)
 
 
 @pytest.mark.parametrize(
@@ -413,7 +415,7 @@ def test_boxes_in_another_scale_or_order_are_refused(tmp_path, zoo, change, text
         StrobeError, match=rf"reads the boxes as xywh .* only when {text}: then the median overlap is 1.00"
     ):
         read_detections(path, dataset)
-    assert len(read_detections(path, dataset, box_format="xywh", box_units="pixels").answers) == 60
+    assert len(read_detections(path, dataset, FileOptions(box_format="xywh", box_units="pixels")).answers) == 60
 
 
 def test_a_few_boxes_of_negative_size_are_no_other_format(tmp_path, zoo):

@@ -16,6 +16,7 @@ from strobe.core.builder import DatasetBuilder
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.errors import InvalidFile, StrobeError
 from strobe.core.labels import LabelSpace, projection, space
+from strobe.formats.prediction_files import FileOptions
 from strobe.formats.read_predictions import read_predictions
 
 PETS = LabelSpace(name="pets", ids=("c", "d", "f"), names=("cat", "dog", "fox"))
@@ -62,7 +63,8 @@ def test_scores_in_every_format(tmp_path: Path, ending: str) -> None:
     assert found.answers.model == "net"
     assert found.answers.label.tolist() == [1, 1, 0, 0, 0, -1], "ties go to the lowest class"
     assert found.answers.scored.tolist() == [True] * 5 + [False]
-    assert (found.kind, len(found.readings), found.source_space, found.n_extra) == ("logits", 1, "pets", 0)
+    assert (found.facts["kind"], found.facts["space"]) == ("logits", "pets")
+    assert (found.notes[0], len(found.notes)) == ("logits in pets", 2)
     want = math.exp(2) / (math.exp(2) + 1 + 1)
     assert found.answers.confidence[0] == pytest.approx(want)
 
@@ -73,7 +75,7 @@ def test_labels_in_every_format_by_number_id_or_name(tmp_path: Path, ending: str
     content = {key: names[label] if names else label for key, label in LABELS.items()}
     found = read_predictions(save(tmp_path / f"net.{ending}", content), dataset())
     assert found.answers.label.tolist() == [0, 1, 2, 0, 1, -1]
-    assert found.kind == "labels"
+    assert found.facts["kind"] == "labels"
     assert np.isnan(found.answers.confidence).all()
 
 
@@ -93,23 +95,23 @@ def test_frames_may_be_named_by_id_too(tmp_path: Path) -> None:
 def test_kind_declared_guessed_or_contradicted(tmp_path: Path) -> None:
     even = {key: [0.5, 0.25, 0.25] for key in KEYS}
     path = save(tmp_path / "p.json", even)
-    assert read_predictions(path, dataset()).kind == "probabilities"
-    logits = read_predictions(path, dataset(), kind="logits")
-    assert (logits.kind, logits.readings) == ("logits", ())
+    assert read_predictions(path, dataset()).facts["kind"] == "probabilities"
+    logits = read_predictions(path, dataset(), FileOptions(kind="logits"))
+    assert (logits.facts["kind"], logits.notes[1:]) == ("logits", ())
     assert logits.answers.confidence[0] != pytest.approx(0.5)
     declared = tmp_path / "d.json"
     declared.write_text(json.dumps({"kind": "probabilities", "predictions": even}))
-    assert read_predictions(declared, dataset()).readings == ()
+    assert read_predictions(declared, dataset()).notes[1:] == ()
     table = pa.table({"frame": KEYS, "scores": list(even.values())}).replace_schema_metadata({"kind": "probabilities"})
     pq.write_table(table, tmp_path / "d.parquet")
-    assert read_predictions(tmp_path / "d.parquet", dataset()).readings == ()
+    assert read_predictions(tmp_path / "d.parquet", dataset()).notes[1:] == ()
     for kind, content, problem in (
         ("labels", even, "declared as labels, but it holds scores"),
         ("logits", LABELS, "declared as logits, but it holds one class per frame"),
         ("probabilities", SCORES, "a negative probability; declare --kind logits"),
     ):
         with pytest.raises(InvalidFile, match=problem):
-            read_predictions(save(tmp_path / "x.json", content), dataset(), kind=kind)
+            read_predictions(save(tmp_path / "x.json", content), dataset(), FileOptions(kind=kind))
     declared.write_text(json.dumps({"kind": "odds", "predictions": even}))
     with pytest.raises(InvalidFile, match=r"d\.json: kind: kind 'odds'"):
         read_predictions(declared, dataset())
@@ -124,10 +126,10 @@ def test_a_thousand_scores_are_projected(tmp_path: Path, ending: str, merge: str
     scores = np.random.default_rng(3).normal(-3, 2, (5, 1000)).round(3)
     content = {key: row.tolist() for key, row in zip(KEYS, scores, strict=True)}
     found = read_predictions(
-        save(tmp_path / f"n.{ending}", content), dataset(space("imagenet-vid")), merge=merge, kind="logits"
+        save(tmp_path / f"n.{ending}", content), dataset(space("imagenet-vid")), FileOptions(merge=merge, kind="logits")
     )
     want = projection("ilsvrc-2012", "imagenet-vid").apply(scores, kind="logits", merge=merge)
-    assert found.source_space == "ilsvrc-2012"
+    assert found.facts["space"] == "ilsvrc-2012"
     assert found.answers.label[:5].tolist() == want.argmax(axis=1).tolist()
 
 
@@ -141,17 +143,17 @@ def test_class_numbers_of_another_space_must_be_declared(tmp_path: Path) -> None
         match=r"v/0\.png: class 404 is outside imagenet-vid \(0–29\); if the numbers belong to another space",
     ):
         read_predictions(path, data)
-    found = read_predictions(path, data, source_space="ilsvrc-2012")
+    found = read_predictions(path, data, FileOptions(space="ilsvrc-2012"))
     assert found.answers.label.tolist() == [0, -1, 0, 0, 0, -1]
     assert found.answers.scored.tolist() == [True] * 5 + [False], "a class outside is wrong, not unscored"
     path.write_text(json.dumps({"space": "ilsvrc-2012", "predictions": content}))
-    assert read_predictions(path, data).source_space == "ilsvrc-2012"
+    assert read_predictions(path, data).facts["space"] == "ilsvrc-2012"
 
 
 def test_class_ids_of_another_space_speak_for_themselves(tmp_path: Path) -> None:
     content = dict.fromkeys(KEYS, "n02690373")
     found = read_predictions(save(tmp_path / "n.csv", content), dataset(space("imagenet-vid")))
-    assert found.source_space == "ilsvrc-2012"
+    assert found.facts["space"] == "ilsvrc-2012"
     assert found.answers.label[:5].tolist() == [0] * 5
 
 
@@ -171,7 +173,7 @@ def test_csv_columns_may_be_named_but_not_shuffled(tmp_path: Path) -> None:
 
 def refused(path: Path, data: Dataset | None = None, **options) -> str:
     with pytest.raises(StrobeError) as caught:
-        read_predictions(path, data or dataset(), **options)
+        read_predictions(path, data or dataset(), FileOptions(**options))
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -243,7 +245,7 @@ def test_wrong_length_for_the_declared_space(tmp_path: Path) -> None:
     path = tmp_path / "n.json"
     path.write_text(json.dumps({"space": "imagenet-vid", "predictions": SCORES}))
     assert "3 scores per frame, but imagenet-vid, as declared, has 30 classes" in refused(path)
-    assert "unknown label space 'imagenet-21k'" in refused(path, source_space="imagenet-21k")
+    assert "unknown label space 'imagenet-21k'" in refused(path, space="imagenet-21k")
 
 
 @pytest.mark.parametrize("ending", FORMATS)
@@ -252,7 +254,7 @@ def test_unknown_frames(tmp_path: Path, ending: str) -> None:
     line = refused(path)
     assert "1 of 6 frames are not in tiny: w/0.png; its frames are v/0.png, v/1.png, v/2.png" in line
     assert "--ignore-extra" in line
-    assert read_predictions(path, dataset(), ignore_extra=True).n_extra == 1
+    assert read_predictions(path, dataset(), FileOptions(ignore_extra=True)).notes[0].endswith(", 1 frames skipped")
     other = save(tmp_path / f"o.{ending}", {"w/0.png": [1.0, 2.0, 3.0]})
     assert "1 of 1 frames are not in tiny" in refused(other, ignore_extra=True)
 
@@ -261,7 +263,7 @@ def test_unknown_frames(tmp_path: Path, ending: str) -> None:
 def test_missing_frames(tmp_path: Path, ending: str) -> None:
     path = save(tmp_path / f"n.{ending}", {key: SCORES[key] for key in KEYS if key not in KEYS[1:3]})
     assert "2 of 5 frames have no prediction, first 'v/1.png'" in refused(path)
-    found = read_predictions(path, dataset(), allow_missing=True)
+    found = read_predictions(path, dataset(), FileOptions(allow_missing=True))
     assert found.answers.scored.tolist() == [True, False, False, True, True, False]
     assert found.answers.label.tolist() == [1, -1, -1, 0, 0, -1]
 

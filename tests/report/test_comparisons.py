@@ -22,7 +22,7 @@ from strobe.core.estimate import Estimate
 from strobe.report.figures_trend import _trend_sentence
 from strobe.report.wording import both_ends, extreme
 from strobe.studies.noise.figures import _sentence as noise_sentence
-from strobe.studies.stills.words import still_lead
+from strobe.studies.stills.study import still_lead
 
 SOURCE = Path(strobe.__file__).parent
 STUDIES = [*(SOURCE / "studies").rglob("*.py"), *(SOURCE / "annexes").glob("*/study/*.py")]

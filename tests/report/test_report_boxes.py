@@ -13,7 +13,7 @@ from strobe.report.headline import headline_lines
 from strobe.report.page import PageOptions, write_report
 from strobe.report.tables import write_tables
 from strobe.report.view import View
-from strobe.studies.people.figures_boxes import people_boxes
+from strobe.studies.people.figures import people_boxes
 from strobe.studies.people.score_boxes import drawn_results
 from strobe.studies.people.words import boxes_quality
 

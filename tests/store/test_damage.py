@@ -18,6 +18,7 @@ from strobe.core.errors import InvalidFile, StrobeError
 from strobe.core.labels import LabelSpace
 from strobe.core.records import Verdict
 from strobe.core.tasks import Task
+from strobe.formats.prediction_files import FileOptions
 from strobe.formats.read_detections import task_of_file
 from strobe.formats.read_predictions import read_predictions
 from strobe.store import dataset_folder as folder
@@ -96,7 +97,8 @@ def test_a_damaged_prediction_file(tmp_path: Path, seed: int, ending: str) -> No
     for _ in range(40):
         path.write_bytes(damaged(whole, rng))
         try:
-            read_predictions(path, data, allow_missing=bool(rng.integers(2)), ignore_extra=bool(rng.integers(2)))
+            options = FileOptions(allow_missing=bool(rng.integers(2)), ignore_extra=bool(rng.integers(2)))
+            read_predictions(path, data, options)
         except StrobeError as error:
             refused += 1
             assert "\n" not in str(error)  # noqa: PT017 (either outcome is fine)

@@ -71,7 +71,7 @@ VALUES = (None, 7, -1, "x", [], {}, [1], {"a": 1}, True, 1e300)
     ("text", "said"),
     [
         ('"more": [1E400]', "it contains a number that is infinite or NaN"),  # so it could not be written again
-        ('"brought_for": {"m": ["0"]}', "brought_for: expected a frames digest for each model"),
+        ('"brought_for": {"m": ["0"]}', "brought_for.m: expected text, got ['0']"),
     ],
 )
 def test_a_run_json_that_is_refused(text: str, said: str, whole: Path, tmp_path: Path) -> None:

@@ -249,7 +249,7 @@ def test_facts_of_another_type_are_refused(tmp_path: Path, changed: dict[str, An
     store.describe(facts | {"childless": ["cat"]})
     assert shard_models(tmp_path) == [NAME]
     store.describe(facts | changed)
-    with pytest.raises(InvalidFile, match=f"{where}.*not valid facts of a model"):
+    with pytest.raises(InvalidFile, match=rf"model\.json: {where}.*expected .*; remove it and run predict again"):
         shard_models(tmp_path)
 
 

@@ -1,6 +1,5 @@
 """Folders that vouch for their content: what is not read, what is not worked out again, and when it is after all."""
 
-import hashlib
 import json
 import random
 from pathlib import Path
@@ -93,16 +92,6 @@ def test_no_flipped_bit_of_dataset_json_goes_unnoticed(place: Path) -> None:
             silent.append((at, whole[max(0, at - 20) : at + 20], found))
     assert not silent
     assert refused > 0.9 * len(whole)
-
-
-def test_a_digest_of_an_earlier_version_is_still_accepted(place: Path) -> None:
-    """Until November 2026, `of` did not cover the two digests beside it."""
-    path = place / "dataset.json"
-    content = json.loads(path.read_text())
-    checked = content.pop("checked")
-    checked["of"] = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-    path.write_text(json.dumps({**content, "checked": checked}))
-    assert folder.read(place).frames.is_later("key")
 
 
 def test_a_damaged_table_is_still_refused(place: Path) -> None:

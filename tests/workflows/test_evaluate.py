@@ -24,7 +24,7 @@ from strobe.core.files import sha256_of_file
 from strobe.core.labels import LabelSpace
 from strobe.core.ports import Silent
 from strobe.core.tables import texts
-from strobe.engine.prediction import PredictOptions
+from strobe.engine.running import Running
 from strobe.report import page as page_module
 from strobe.report.headline import print_headline
 from strobe.store import dataset_folder as folder
@@ -124,7 +124,7 @@ def go(
 ) -> Evaluation:
     heard = Noting([] if notes is None else notes)
     return evaluate(
-        data, models, data.parent / "run", prediction=PredictOptions(shard_size=5), request=request, progress=heard,
+        data, models, data.parent / "run", prediction=Running(shard_size=5), request=request, progress=heard,
         with_report=report, show=show,
     )  # fmt: skip
 
@@ -250,7 +250,7 @@ def test_a_run_in_which_nothing_ran_leaves_no_folder(tmp_path):
     strobe.save_dataset(replace(made, frames=frames), tmp_path / "data")
     with pytest.raises(StrobeError, match="no model could run"):
         evaluate(
-            tmp_path / "data", ["py:nowhere.py:make"], tmp_path / "run", prediction=PredictOptions(),
+            tmp_path / "data", ["py:nowhere.py:make"], tmp_path / "run", prediction=Running(),
             request=ScoreRunOptions(), progress=Silent(),
         )  # fmt: skip
     assert not (tmp_path / "run").exists()
@@ -333,7 +333,7 @@ def test_an_earlier_checkpoint_under_the_same_name_is_kept_and_said(data: Path) 
     spec, run = f"py:{data.parent}/mine.py:make", data.parent / "run"
 
     def predicted() -> Any:
-        return predict(folder.read(data), [spec], run, PredictOptions(shard_size=5), Noting(notes))[0].outcome
+        return predict(folder.read(data), [spec], run, Running(shard_size=5), Noting(notes))[0].outcome
 
     predicted()
     (data.parent / "mine.py").write_text(PLUGIN + "# another checkpoint\n")
@@ -362,7 +362,7 @@ def test_a_model_beside_the_device_that_decodes_is_said(data: Path) -> None:
     if not pytest.importorskip("torch").cuda.is_available():
         pytest.skip("needs a CUDA device")
     notes: list[str] = []
-    spec, options = f"a=py:{data.parent}/mine.py:make", PredictOptions(decode="device")
+    spec, options = f"a=py:{data.parent}/mine.py:make", Running(decode="device")
     assert predict(folder.read(data), [spec], data.parent / "run", options, Noting(notes))[0].ok
     assert "a: frames are decoded exactly on the CPU, because --decode device is for models on CUDA" in notes
 

@@ -373,11 +373,11 @@ def test_how_many_videos_a_margin_takes(runs: Path, command: Any) -> None:
     ("words", "message"),
     [
         (["--plan"], "no limit to plan for; use for example --max-loss acc_pmk=2"),
-        (["--plan", "--min", "acc_pmk=50"], "--plan supports only --max-loss; remove the rule acc_pmk at least"),
+        (["--plan", "--min", "acc_pmk=50"], "--plan supports only --max-loss; remove --min and --max"),
         (["--plan", "--max-loss", "acc_pmk=0"], "acc_pmk=0: expected a margin from above 0 to 25 points"),
         (["--plan", "--max-loss", "map_pmk=2"], "depends on the data; give a run and a baseline"),
         (["--plan", "--churn", "5", "--max-loss", "changes_per_second=2"], "depends on the data; give a run and a b"),
-        (["--max-loss", "acc_pmk=2"], "Missing argument 'NEW'"),
+        (["--max-loss", "acc_pmk=2"], "Missing argument 'RUN'"),
         (["RUN", "--max-loss", "acc_pmk=2", "--churn", "5"], "--churn only works with --plan"),
         (["RUN", "--plan", "--max-loss", "acc_pmk=2", "--churn", "5"], "a run and its baseline determine the churn"),
         (["RUN", "--plan", "--max-loss", "acc_pmk=2"], "use one --against RUN or one --baseline MODEL"),

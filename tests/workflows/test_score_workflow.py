@@ -368,3 +368,17 @@ def test_memory_does_not_grow_with_the_number_of_models(tmp_path: Path) -> None:
     assert len(measuring.used) >= 9
     # Five more models: what stays of each is its figures, far less than its predictions and their Python objects.
     assert measuring.used[8] - measuring.used[3] < 5 * one_model, measuring.used
+
+
+@pytest.mark.parametrize(("made_by", "noted"), [("strobe vary background", True), ("strobe vary attack", False)])
+def test_variants_of_an_annex_that_is_not_there_are_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, heard: Any, made_by: str, noted: bool
+) -> None:
+    dataset = strobe.example_dataset()
+    dataset = replace(dataset, info=replace(dataset.info, provenance={"made_by": made_by}))
+    strobe.save_dataset(dataset, tmp_path / "data")
+    answers = strobe.ClassAnswers.from_labels("cat", [0] * len(dataset.frames))
+    strobe.evaluate(tmp_path / "data", answers, tmp_path / "run", report=False)
+    monkeypatch.setattr("strobe.workflows.score.added", lambda _: {})
+    score_run(tmp_path / "run", QUICK, heard)
+    assert any(f"made by {made_by}, which is not installed" in note for note in heard.lines) == noted

@@ -17,11 +17,11 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError
 from strobe.core.ports import Classifier, SendableSource, Silent
 from strobe.engine.decode_pool import DecodePool
-from strobe.engine.engine import EngineOptions, PredictOutcome
+from strobe.engine.engine import PredictOutcome
 from strobe.engine.forward import Shard
-from strobe.engine.prediction import PredictOptions
+from strobe.engine.running import Running
 from strobe.engine.views import Crops
-from strobe.engine.worker import DecodeOptions
+from strobe.engine.worker import EngineOptions
 from strobe.engine.worker_specs import SpecWorker, worker_spec
 from strobe.models.detectors.tiny import GraphDetector
 from strobe.models.options import LoadOptions
@@ -36,7 +36,7 @@ from strobe.workflows.predict import predict
 from strobe.workflows.score import ScoreRunOptions, score_run
 from strobe.workflows.synthesize import synthesize
 
-OPTIONS = PredictOptions(load=LoadOptions(device="cpu"), shard_size=5)
+OPTIONS = Running(device="cpu", shard_size=5)
 
 
 @pytest.fixture(scope="module")
@@ -324,7 +324,7 @@ def test_crops_are_plain_data_that_other_processes_read(world: Dataset) -> None:
 
     recipe = worker_spec(
         world, {"c": "strobe-world"}, LoadOptions(device="cpu"), merge="max", crops=crops,
-        engine=EngineOptions(decode=DecodeOptions(threads=1)),
+        engine=EngineOptions(threads=1),
     )  # fmt: skip
     worker = SpecWorker(pickle.loads(pickle.dumps(recipe)))
     _, answers = worker(Shard(rows=np.array([1, 3]), needed={"c": np.array([1, 3])})).parts["c"]

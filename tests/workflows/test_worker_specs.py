@@ -1,6 +1,5 @@
 """A worker from its recipe: in any process, by the pickled recipe alone, to the same bytes."""
 
-import json
 import multiprocessing
 import pickle
 import subprocess
@@ -21,10 +20,10 @@ from strobe.core.errors import StrobeError
 from strobe.core.labels import LabelSpace
 from strobe.core.ports import Silent
 from strobe.core.tasks import Task
-from strobe.engine.engine import EngineOptions, run_models
+from strobe.engine.engine import run_models
 from strobe.engine.forward import Shard, ShardResult
 from strobe.engine.loading import load_runner
-from strobe.engine.worker import DecodeOptions
+from strobe.engine.worker import EngineOptions
 from strobe.engine.worker_specs import SpecWorker, worker_spec
 from strobe.models.options import LoadOptions
 from strobe.store import dataset_folder as folder
@@ -41,7 +40,7 @@ def colour():
     return forward, ["red", "green", "blue"]
 """
 COLOURS = LabelSpace.of_names("colours", ("red", "green", "blue"))
-ENGINE = EngineOptions(shard_size=6, decode=DecodeOptions(threads=2))
+ENGINE = EngineOptions(shard_size=6, threads=2)
 
 
 @pytest.fixture
@@ -91,9 +90,7 @@ def held(run: Path) -> dict[str, bytes]:
 
 def in_process(dataset: Dataset, run: Path, **how: Any) -> dict[str, bytes]:
     made = recipe(dataset)
-    runner = load_runner(
-        "mine", made.models["mine"], LoadOptions(**made.load), dataset.info.label_space, merge=made.merge
-    )
+    runner = load_runner("mine", made.models["mine"], made.load, dataset.info.label_space, merge=made.merge)
     outcomes = run_models(
         [runner], {"mine": store(run, dataset)}, frame_source(dataset),
         frame_names=[str(key) for key in dataset.frames.key], rows=np.arange(len(dataset.frames)), options=ENGINE,
@@ -145,7 +142,6 @@ def test_spawned_processes_are_sent_the_recipe(dataset: Dataset, tmp_path: Path)
 def test_a_recipe_is_plain_data(dataset: Dataset) -> None:
     made = recipe(dataset)
     assert pickle.loads(pickle.dumps(made)) == made
-    assert json.dumps(made.load, default=str)
     worker = SpecWorker(made)
     assert pickle.loads(pickle.dumps(worker)).recipe == made
     with pytest.raises(StrobeError, match="changed its frames after the command started"):
@@ -160,7 +156,7 @@ def test_a_recipe_is_plain_data(dataset: Dataset) -> None:
 
 def test_another_model_under_the_same_name_is_refused(dataset: Dataset) -> None:
     made = recipe(dataset)
-    spec = load_runner("mine", made.models["mine"], LoadOptions(**made.load), COLOURS, merge="max").model.spec
+    spec = load_runner("mine", made.models["mine"], made.load, COLOURS, merge="max").model.spec
     first = shards(dataset)[0]
     assert not SpecWorker(replace(made, specs={"mine": spec}))(first).failures
     others = {"weights": {"weights": "f" * 64}, "preprocessing": {"preprocessing": {"compiled": True}}}

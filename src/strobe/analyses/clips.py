@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 import numpy as np
 
@@ -155,56 +155,44 @@ def differences(
 ) -> tuple[Difference, ...]:
     """Compare two models on every measure that both have, in the order of the measures."""
     shared = [measure for measure in measures if measure.name in old.columns and measure.name in new.columns]
-    repeated = [one for one in shared if _repeats(old, one.name) is not None and _repeats(new, one.name) is not None]
-    raw = [repeats_difference(new.repeats[one.name], old.repeats[one.name])[1] for one in repeated]
-    again = {
-        one.name: _Repeats(float(old.repeats[one.name].mean()), float(new.repeats[one.name].mean()), p)
-        for one, p in zip(repeated, holm(raw), strict=True)
-    }
+    repeats = {one.name: (new.repeats.get(one.name), old.repeats.get(one.name)) for one in shared}
+    repeated = {name: (a, b) for name, (a, b) in repeats.items() if _is_repeated(a) and _is_repeated(b)}
+    tests = {name: repeats_difference(a, b)[1] for name, (a, b) in repeated.items()}
+    p = dict(zip(tests, holm([*tests.values()]), strict=True))
     return tuple(
-        _difference(
-            one,
-            old.columns[one.name],
-            new.columns[one.name],
-            scope=scope,
-            tolerance=tolerance,
-            again=again.get(one.name),
-        )
-        for one in shared
+        _difference(one, old, new, scope=scope, tolerance=tolerance.of(one), p=p.get(one.name)) for one in shared
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Repeats:
-    """The means of the repeats of two models, and the corrected p-value of their difference."""
-
-    old: float
-    new: float
-    p: float
-
-
-def _repeats(model: ModelColumns, name: str) -> Floats | None:
-    found = model.repeats.get(name)
-    return found if found is not None and len(found) >= LEAST_REPEATS and np.isfinite(found).all() else None
+def _is_repeated(repeats: Floats | None) -> TypeGuard[Floats]:
+    return repeats is not None and len(repeats) >= LEAST_REPEATS and bool(np.isfinite(repeats).all())
 
 
 def _difference(
-    measure: Measure[Any], old: Measured, new: Measured, *, scope: Scope, tolerance: Tolerance, again: _Repeats | None
+    measure: Measure[Any],
+    old: ModelColumns,
+    new: ModelColumns,
+    *,
+    scope: Scope,
+    tolerance: float | None,
+    p: float | None,
 ) -> Difference:
-    gap = Gap(new, old)
-    others, p_others, second, first = gap.difference(), gap.p, gap.a, gap.b
-    saturated = is_saturated([first, second])
-    p = None if again is None else again.p
-    change = others.value if again is None else again.new - again.old
-    if others.low is None or len(np.unique(first.video)) < least_videos():
+    gap = Gap(new.columns[measure.name], old.columns[measure.name])
+    others, p_others, reason = gap.difference(), gap.p, None
+    before, now, change = gap.b.value, gap.a.value, others.value
+    if p is not None:
+        before, now = (float(model.repeats[measure.name].mean()) for model in (old, new))
+        change = now - before
+    if others.low is None or len(np.unique(gap.b.video)) < least_videos():
         p_others = None
     recording = _recording(gap) if scope == "this-recording" else None
-    allowed = tolerance.of(measure)
     verdict: Verdict | None
-    if change is None or (allowed is None and scope == "these-clips" and p is None):
-        verdict = None
+    if change is None:
+        verdict, reason = None, others.reason
+    elif scope == "these-clips" and tolerance is None and p is None:
+        verdict, reason = None, "it cannot be bounded how much another machine changes it"
     elif scope == "these-clips":
-        is_same = p >= LEVEL if p is not None else abs(change) <= (allowed or 0.0) + ROUNDING
+        is_same = p >= LEVEL if p is not None else abs(change) <= (tolerance or 0.0) + ROUNDING
         verdict = "the same" if is_same else _direction(measure, change)
     else:
         found = recording if scope == "this-recording" else others if p_others is not None else None
@@ -212,39 +200,38 @@ def _difference(
     return Difference(
         measure=measure.name,
         unit=measure.unit,
-        old=first.value if again is None else again.old,
-        new=second.value if again is None else again.new,
+        old=before,
+        new=now,
         change=change,
         n=others.n,
         verdict=verdict,
-        tolerance=allowed or 0.0,
-        saturated=saturated,
+        tolerance=tolerance or 0.0,
+        saturated=is_saturated([gap.b, gap.a]),
         p=p,
         recording=recording,
         others=others if p_others is not None else None,
         p_others=p_others,
-        reason=None
-        if verdict is not None
-        else "it cannot be bounded how much another machine changes it"
-        if change is not None
-        else others.reason,
+        reason=reason,
     )
 
 
 def _recording(gap: Gap) -> Estimate:
-    new, old = gap.a, gap.b
-    if not isinstance(old, Column) or not isinstance(new, Column):
-        return nothing(gap.reason or NO_SHARED_ROW)
-    change = new.total.astype(np.float64) - old.total.astype(np.float64)
-    return recording_difference(change, new.size.astype(np.float64), new.video)
+    rows = _changes(gap)
+    return nothing(gap.reason or NO_SHARED_ROW) if rows is None else recording_difference(*rows, gap.a.video)
 
 
 def worth(old: Measured, new: Measured) -> float | None:
     """Return the number of independent rows that would say as much about the difference as these rows."""
-    a, b = (gap := Gap(new, old)).a, gap.b
-    if not isinstance(a, Column) or not isinstance(b, Column):
+    gap = Gap(new, old)
+    rows = _changes(gap)
+    return None if rows is None else effective_frames(rows[0], gap.a.video)
+
+
+def _changes(gap: Gap) -> tuple[Floats, Floats] | None:
+    """Return the difference of each row and its size, (N,); None if the measure has no rows."""
+    if not (isinstance(gap.a, Column) and isinstance(gap.b, Column)):
         return None
-    return effective_frames(a.total.astype(np.float64) - b.total.astype(np.float64), a.video)
+    return gap.a.total.astype(np.float64) - gap.b.total.astype(np.float64), gap.a.size.astype(np.float64)
 
 
 def _direction(measure: Measure[Any], change: float) -> Verdict:
@@ -265,11 +252,9 @@ def _by_interval(measure: Measure[Any], found: Estimate | None, scope: Scope) ->
 
 def lead_of(measures: Sequence[Measure[Any]], found: Sequence[Difference]) -> str | None:
     """Return the measure that gives the verdict: the first that leads, was measured and is not saturated."""
-    by_name = {one.measure: one for one in found}
-    order = sorted((measure for measure in measures if measure.lead), key=lambda one: -one.lead)
-    usable = [one.name for one in order if one.name in by_name and by_name[one.name].change is not None]
-    free = [name for name in usable if not by_name[name].saturated]
-    return next(iter(free or usable), None)
+    saturated = {one.measure: one.saturated for one in found if one.change is not None}
+    order = [measure.name for measure in sorted(measures, key=lambda one: -one.lead) if measure.lead]
+    return next(iter(sorted((name for name in order if name in saturated), key=saturated.__getitem__)), None)
 
 
 def number(value: float | None, unit: Unit, *, sign: bool = False) -> str:

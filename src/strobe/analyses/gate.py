@@ -44,10 +44,9 @@ class Limit:
     value: float
 
     def __post_init__(self) -> None:
-        known = measures_by_name()
         if self.kind == "max_loss" and self.is_contrast:
             hint = "<<max_loss>> takes a measure that two models can be compared on; <<max>> and <<min>> take contrasts"
-            raise UnknownName("measure for <<max_loss>>", self.measure, list(known), hint=hint)
+            raise UnknownName("measure for <<max_loss>>", self.measure, list(measures_by_name()), hint=hint)
         if self.unit == "share":
             expect(abs(self.value) <= 100, f"{_FLAGS[self.kind]} {self.measure}", "at most 100", self.value)
         if self.kind == "min" and self.unit == "share" and not self.is_contrast and 0 < self.value < 1:
@@ -59,8 +58,7 @@ class Limit:
     @property
     def unit(self) -> Unit:
         """The unit of the figure."""
-        known = measures_by_name()
-        return known[self.measure].unit if self.measure in known else "share"
+        return "share" if self.is_contrast else measures_by_name()[self.measure].unit
 
     @property
     def at(self) -> float:
@@ -80,8 +78,7 @@ class Limit:
     @property
     def grows(self) -> bool:
         """Whether more of the measure is worse, so that a loss is a growth."""
-        known = measures_by_name()
-        return self.measure in known and known[self.measure].more_is_worse
+        return not self.is_contrast and measures_by_name()[self.measure].more_is_worse
 
     @property
     def title(self) -> str:

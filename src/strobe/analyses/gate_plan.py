@@ -57,8 +57,6 @@ def plan_loss(limit: Limit, spread: LossSpread | None = None, *, n_videos: int |
     >>> plan_loss(Limit(kind="max_loss", measure="acc_pmk", value=2.0)).videos
     677
     """
-    if limit.kind != "max_loss":
-        raise StrobeError(f"<<plan>> supports only <<max_loss>>; remove the rule {limit.title}")
     most = " to 25 points" if limit.unit == "share" else ""
     if limit.value <= 0 or (most and limit.value > 25):
         raise StrobeError(

@@ -41,6 +41,7 @@ class ScoreOptions:
 
     def __post_init__(self) -> None:
         expect(self.k is None or self.k >= 0, "k", ">= 0", self.k)
+        expect(self.seed >= 0, "<<seed>>", ">= 0", self.seed)
         expect(self.interval in INTERVALS, "interval", f"one of {', '.join(INTERVALS)}", self.interval)
         expect(1 <= self.replicates <= MOST_REPLICATES, "replicates", f"1 to {MOST_REPLICATES:,}", self.replicates)
         expect(self.control_seeds >= 1, "control_seeds", ">= 1", self.control_seeds)

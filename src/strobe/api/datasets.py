@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from strobe.api.words import in_python
+from strobe.api.words import as_path, in_python
 from strobe.core.dataset import Dataset
 from strobe.core.labels import LabelSpace
 
@@ -33,7 +33,7 @@ def load_dataset(path: str | Path, *, reviewed: bool = True, videos: str | Path 
     """
     from strobe.store.opening import Opened
 
-    return Opened.of(Path(path), subset=None if videos is None else Path(videos), reviewed_only=reviewed).dataset
+    return Opened.of(Path(path), subset=as_path(videos), reviewed_only=reviewed).dataset
 
 
 @in_python

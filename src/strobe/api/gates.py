@@ -5,13 +5,12 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
-from strobe.analyses.clips import Scope
 from strobe.analyses.gate import Gate, Limit
 from strobe.analyses.gate_plan import GatePlan
 from strobe.analyses.history import History
 from strobe.analyses.plan import ScoreOptions
 from strobe.api.html_tables import html_table
-from strobe.api.words import in_python, watching
+from strobe.api.words import as_path, as_paths, in_python, several, watching
 from strobe.core.late import require
 from strobe.core.ports import Progress
 from strobe.report.gate import changes_of, figure_of, gate_lines, in_short, plan_lines, verdict_of
@@ -78,36 +77,50 @@ class Checkpoints(History):
 def gate(
     run: str | Path,
     *,
-    against: str | Path | Sequence[str | Path] | None = None,
+    against: str | Path | Sequence[str | Path] = (),
     model: str | None = None,
-    baseline: str | Sequence[str] | None = None,
+    baseline: str | Sequence[str] = (),
     max_loss: Mapping[str, float] | None = None,
     min: Mapping[str, float] | None = None,
     max: Mapping[str, float] | None = None,
-    scope: Scope = "these-clips",
+    scope: Literal["these-clips", "this-recording", "other-videos"] = "these-clips",
     k: int | None = None,
     videos: str | Path | None = None,
     allow_missing: bool = False,
     dataset: str | Path | None = None,
+    progress: bool | Progress = False,
 ) -> Gated:
     """Judge whether a model of a run folder stays within limits.
 
+    By default, the verdict is about these clips: the figure decides, which is a fact about the clips of the run. About
+    other videos, the 95 % interval over videos decides: "regression" if all of it is beyond the limit, "pass" if all of
+    it is within the limit, else "inconclusive", with the number of videos that would decide. A rule is also
+    inconclusive if its outcome depends on sets without predictions.
+
+    Measures are named as in results.json. Shares are in per cent, and losses of shares in points. A detector has
+    map_orig, map_pmk and drop, a classifier acc_orig, acc_pmk and drop. If sets have no label, a classifier has
+    flicker, flip_rate, changes_per_second and more. Only `min` and `max` accept contrasts between variants, which are
+    named by what they isolate (bg-gap, background, magnification) or by both sides (anchor-grey).
+
     Args:
         run: The run folder with the model.
-        against: One or several run folders with a baseline, on the same dataset. A loss is measured against each.
-            Pass the latest run and a fixed older run, so that small losses cannot add up unnoticed.
+        against: A run folder with a baseline, on the same dataset. A loss is measured against every baseline: pass the
+            latest run and a fixed older run, so that small losses cannot add up unnoticed.
         model: The model to judge, if the run has several.
-        baseline: One or several models to compare with. Default: the model of `against` with the same name, or its only
-            model. Without `against`, name another model of the same run.
-        max_loss: The largest loss by measure, in points: `{"acc_pmk": 1}`. For drop and flicker, the largest increase.
-        min: The smallest value by measure, in per cent: `{"acc_pmk": 50}`.
-        max: The largest value by measure, in per cent: `{"drop": 10}`, or `{"flicker": 20}` if sets have no label.
-        scope: What the verdict is about. `these-clips`: the figure decides, which is a fact about the clips of the run.
-            `other-videos`: the interval over videos decides. `this-recording`: an interval for more of the same scenes.
+        baseline: A model to compare with. Default: the model of `against` with the same name, or its only model.
+            Without `against`, name another model of the same run.
+        max_loss: The largest loss against the baseline on the same sets, in points or in the unit of the measure:
+            `{"acc_pmk": 1}`. For drop, flicker and others of which more is worse, the largest increase.
+        min: The smallest value, in per cent or in the unit of the measure: `{"acc_pmk": 50}`.
+        max: The largest value, in per cent or in the unit of the measure: `{"drop": 10}`.
+        scope: What the verdict is about. these-clips: a fact about the clips of the run. this-recording: more video of
+            the same scenes. other-videos: videos that were not seen, from the interval over at least six videos.
         k: The largest distance from the anchor. Default: the dataset's k.
-        videos: A text file of video names to judge on, or "all". Default: the videos that the run was scored on.
-        allow_missing: Judge on the sets that have all predictions, instead of refusing incomplete predictions.
+        videos: A text file with the names of the videos to judge on, one per line, or the word all. Default: the videos
+            that the run was scored on.
+        allow_missing: Accept sets without predictions. A rule must then hold for every possible result on these sets.
         dataset: Where the dataset is now, if it was moved.
+        progress: True shows a progress bar.
 
     Returns:
         The verdict (`passed`) and a check for each rule (`checks`).
@@ -123,26 +136,18 @@ def gate(
     ...     strobe.gate(f"{tmp}/run", min={"acc_pmk": 90}).passed
     False
     """
-    rules: tuple[tuple[Literal["max_loss", "min", "max"], Mapping[str, float] | None], ...] = (
-        ("max_loss", max_loss),
-        ("min", min),
-        ("max", max),
-    )
-    limits = [
-        Limit(kind=kind, measure=name, value=value) for kind, said in rules for name, value in (said or {}).items()
-    ]
     request = GateOptions(
-        limits=tuple(limits),
+        limits=(*_limits("max_loss", max_loss), *_limits("min", min), *_limits("max", max)),
         model=model,
-        against=_paths(against),
-        baselines=(baseline,) if isinstance(baseline, str) else tuple(baseline or ()),
+        against=as_paths(against),
+        baselines=several(baseline),
         scope=scope,
         options=ScoreOptions(k=k),
-        dataset=None if dataset is None else Path(dataset),
-        subset=None if videos is None else Path(videos),
+        dataset=as_path(dataset),
+        subset=as_path(videos),
         allow_missing=allow_missing,
     )
-    found = run_gate(Path(run), request, watching(False))
+    found = run_gate(Path(run), request, watching(progress))
     return Gated(**{field.name: getattr(found, field.name) for field in fields(found)})
 
 
@@ -152,12 +157,13 @@ def plan_gate(
     *,
     churn: float | None = None,
     run: str | Path | None = None,
-    against: str | Path | None = None,
+    against: str | Path | Sequence[str | Path] = (),
     model: str | None = None,
-    baseline: str | None = None,
+    baseline: str | Sequence[str] = (),
     k: int | None = None,
     videos: str | Path | None = None,
     dataset: str | Path | None = None,
+    progress: bool | Progress = False,
 ) -> GatePlans:
     """Compute how many videos a limit on a loss needs.
 
@@ -168,13 +174,14 @@ def plan_gate(
     Args:
         max_loss: The largest loss by measure, in points.
         churn: The churn in per cent. Default: the churn between `run` and its baseline, or 10 without a run.
-        run: A run folder to measure the churn on, with `against`, `model` and `baseline` as in `gate`.
+        run: A run folder to measure the churn on. The arguments below are as in `gate`.
         against: A run folder with the baseline.
         model: The model of `run`.
         baseline: The model to compare with.
         k: The largest distance from the anchor. Default: the dataset's k.
-        videos: A text file of video names, or "all".
+        videos: A text file of video names, or the word all.
         dataset: Where the dataset is now, if it was moved.
+        progress: True shows a progress bar.
 
     Returns:
         A plan for each limit, with the number of `videos`.
@@ -185,22 +192,21 @@ def plan_gate(
     >>> plan_gate({"acc_pmk": 2})[0].videos
     677
     """
-    limits = tuple(Limit(kind="max_loss", measure=name, value=value) for name, value in max_loss.items())
     request = GateOptions(
-        limits=limits,
+        limits=_limits("max_loss", max_loss),
         model=model,
-        against=() if against is None else (Path(against),),
-        baselines=() if baseline is None else (baseline,),
+        against=as_paths(against),
+        baselines=several(baseline),
         options=ScoreOptions(k=k),
-        subset=None if videos is None else Path(videos),
-        dataset=None if dataset is None else Path(dataset),
+        subset=as_path(videos),
+        dataset=as_path(dataset),
     )
     share = None if churn is None else churn / 100
-    return GatePlans(run_plan(None if run is None else Path(run), request, watching(False), churn=share))
+    return GatePlans(run_plan(as_path(run), request, watching(progress), churn=share))
 
 
-def _paths(given: str | Path | Sequence[str | Path] | None) -> tuple[Path, ...]:
-    return (Path(given),) if isinstance(given, str | Path) else tuple(Path(one) for one in given or ())
+def _limits(kind: Literal["max_loss", "min", "max"], rules: Mapping[str, float] | None) -> tuple[Limit, ...]:
+    return tuple(Limit(kind=kind, measure=name, value=value) for name, value in (rules or {}).items())
 
 
 @in_python
@@ -214,18 +220,19 @@ def history(
     dataset: str | Path | None = None,
     progress: bool | Progress = False,
 ) -> Checkpoints:
-    """Compare the models of several run folders over time.
+    """Show checkpoints over time: compare the models of several run folders with earlier models on one dataset.
 
-    Each step is compared with the step before it, with the first step, and with the best step before it (`since`,
-    `since_first` and `since_best` of a step). If no set has a label, classifiers are compared on the clips
-    themselves, in a measure that needs no label.
+    If a model is in several runs, every model forms a line of its own. Otherwise all models form one line. Each step is
+    compared with three earlier steps of its line on the same sets: the previous, the first and the best. The tests are
+    exact and corrected for their number. If no set has a label, the steps are compared on the clips themselves.
 
     Args:
         runs: The run folders. All must be on one dataset.
-        models: Only these models. Default: all.
-        order: `time` sorts by the time of the last prediction. `given` keeps the order of `runs`.
+        models: Show only this model. Default: all models.
+        order: time: by the last prediction of each run. given: in the order of the run folders.
         k: The largest distance from the anchor. Default: the dataset's k.
-        videos: A text file of video names to score on, or "all". Default: the videos that the runs were scored on.
+        videos: A text file with the names of the videos to score on, one per line, or the word all. Default: the videos
+            that the runs were scored on.
         allow_missing: Score the sets that have all predictions, instead of refusing incomplete predictions.
         dataset: Where the dataset is now, if it was moved.
         progress: True shows a progress bar.
@@ -247,13 +254,13 @@ def history(
     [0.625, 0.375]
     """
     timeline = run_history(
-        [Path(run) for run in runs],
+        as_paths(runs),
         models=models,
         order=order,
         options=ScoreOptions(k=k),
-        subset=None if videos is None else Path(videos),
+        subset=as_path(videos),
         allow_missing=allow_missing,
-        dataset_path=None if dataset is None else Path(dataset),
+        dataset_path=as_path(dataset),
         progress=watching(progress),
     )
     return Checkpoints(**{field.name: getattr(timeline, field.name) for field in fields(timeline)})

@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.core.answers import Answers, BoxAnswers, ClassAnswers
+from strobe.core.answers import Answers, BoxAnswers, ClassAnswers, task_of
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, StrobeError, expect, printable
 from strobe.core.labels import LabelSpace
 from strobe.core.records import Detections
 from strobe.core.tasks import Task
-from strobe.formats.bring import READERS, FileOptions, out_of_reach
-from strobe.formats.prediction_files import RawDetections, RawPredictions
-from strobe.formats.read_detections import match_detections, task_of_file
+from strobe.formats.bring import read_file
+from strobe.formats.prediction_files import FileOptions, PredictionFile, RawDetections, RawPredictions
+from strobe.formats.read_detections import match_detections
 from strobe.formats.read_predictions import match_predictions
 from strobe.workflows.score import InMemoryModel
 
@@ -44,41 +44,18 @@ def answers_of(
         return _answers(given, dataset, space, name, options.merge)
     if isinstance(given, str | Path):
         path = Path(given)
-        task = task_of_file(path)
         if isinstance(space, LabelSpace):
             raise InvalidValue(f"{printable(path)}: for a file, space must be the name of a shipped label space")
-        read = READERS[task](path, dataset, name or path.stem, replace(options, space=space, box_space=space))
-        return InMemoryModel(name=name or path.stem, task=task, answers=read.answers, facts=read.facts)
-    raw = _raw(given, dataset, keys)
-    label = name or "predictions"
+        read = read_file(path, dataset, replace(options, space=space, box_space=space), name=name)
+        return InMemoryModel(name=name or path.stem, task=task_of(read.answers), answers=read.answers, facts=read.facts)
+    raw, name, label = _raw(given, dataset, keys), name or "model", name or "predictions"
+    options = replace(options, space=space, box_space=space)
+    matched: PredictionFile[Answers]
     if isinstance(raw, RawDetections):
-        absent = "unscored" if options.allow_missing else options.absent
-        boxes = match_detections(
-            raw,
-            dataset,
-            path=label,
-            name=name or "model",
-            source_space=space,
-            box_format=options.box_format,
-            box_units=options.box_units,
-            absent=absent,
-            ignore_extra=options.ignore_extra,
-        )
-        facts = {"space": boxes.source_space, **out_of_reach(dataset, boxes.childless)}
-        return InMemoryModel(name=name or "model", task=Task.DETECTION, answers=boxes.answers, facts=facts)
-    matched = match_predictions(
-        raw,
-        dataset,
-        path=label,
-        name=name or "model",
-        kind=options.kind,
-        source_space=space,
-        merge=options.merge,
-        allow_missing=options.allow_missing,
-        ignore_extra=options.ignore_extra,
-    )
-    facts = {**matched.facts(), **out_of_reach(dataset, matched.childless)}
-    return InMemoryModel(name=name or "model", task=Task.CLASSIFICATION, answers=matched.answers, facts=facts)
+        matched = match_detections(raw, dataset, options, path=label, name=name)
+    else:
+        matched = match_predictions(raw, dataset, options, path=label, name=name)
+    return InMemoryModel(name=name, task=task_of(matched.answers), answers=matched.answers, facts=matched.facts)
 
 
 # -- answers -----------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from strobe.api.words import in_python, opened, space_given, watching
+from strobe.api.words import as_path, as_paths, in_python, opened, several, space_given, watching
 from strobe.core.dataset import Dataset
 from strobe.core.errors import expect
 from strobe.core.labels import LabelSpace
@@ -100,7 +100,7 @@ def build(
 
     rows: Path | list[LabelRow] | None = None
     if isinstance(labels, Mapping):
-        rows = [LabelRow(video=video, label=one) for video, said in labels.items() for one in _several(said)]
+        rows = [LabelRow(video=video, label=one) for video, said in labels.items() for one in several(said)]
         expect(len(rows) > 0, "labels", "a class for every video", {})
     elif labels is not None:
         rows = Path(labels)
@@ -111,9 +111,9 @@ def build(
         BuildOptions(
             sampling=sampling,
             labels=rows,
-            label=_several(label),
-            boxes=None if boxes is None else Path(boxes),
-            anchors=None if anchors is None else Path(anchors),
+            label=several(label),
+            boxes=as_path(boxes),
+            anchors=as_path(anchors),
             label_space=space_given(label_space),
             label_source=label_source,
             unlabelled=unlabelled,
@@ -193,14 +193,14 @@ def simulate(
     from strobe.workflows.simulate import simulate as run
 
     done = run(
-        _several_paths(photos),
+        as_paths(photos),
         Path(out),
         SimulateOptions(
             camera=camera or CameraOptions(k=k),
-            labels=None if labels is None else Path(labels),
-            label=_several(label),
-            boxes=None if boxes is None else Path(boxes),
-            masks=None if masks is None else Path(masks),
+            labels=as_path(labels),
+            label=several(label),
+            boxes=as_path(boxes),
+            masks=as_path(masks),
             label_space=label_space,
             sets_per_photo=sets_per_photo,
             seed=seed,
@@ -253,7 +253,7 @@ def quantise(
     from strobe.workflows.quantise import quantise as run
 
     data = opened(dataset)
-    settings = None if model_settings is None else Path(model_settings)
+    settings = as_path(model_settings)
     load = LoadOptions(label_space=data.info.label_space, device="cpu", settings=settings)
     return run(model, data, Path(out), frames=frames, seed=seed, load=load, progress=watching(progress))
 
@@ -314,20 +314,12 @@ def _made(out: str | Path, problems: Sequence[str]) -> Dataset:
     return opened(Path(out))
 
 
-def _several(said: str | Sequence[str]) -> tuple[str, ...]:
-    return (said,) if isinstance(said, str) else tuple(said)
-
-
-def _several_paths(given: Paths) -> list[Path]:
-    return [Path(given)] if isinstance(given, str | Path) else [Path(one) for one in given]
-
-
 def _files(given: Paths) -> list[Path]:
     """Return the video files. A folder is replaced by its files, except hidden files and text files. A folder without
     video files is returned itself.
     """
     files: list[Path] = []
-    for path in _several_paths(given):
+    for path in as_paths(given):
         inside = sorted(one for one in path.iterdir() if one.is_file() and not _is_other(one)) if path.is_dir() else []
         files += inside or [path]
     return files

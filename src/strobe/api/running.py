@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from strobe.api.words import in_python, opened, root_of, space_given, watching
+from strobe.api.words import as_path, in_python, opened, root_of, space_given, watching
 from strobe.core.answers import BoxAnswers, ClassAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, expect, printable, without_name
@@ -23,7 +23,6 @@ from strobe.engine.running import Running
 if TYPE_CHECKING:
     from strobe.api.faces import Evaluated
     from strobe.engine.engine import PredictOutcome
-    from strobe.engine.prediction import PredictOptions
     from strobe.models.plan import ImagePlan
     from strobe.models.requested import RequestedModel
 
@@ -116,9 +115,7 @@ def predict(
 
     data = opened(dataset)
     options = _options(running, device, batch_size)
-    asked = _asked(
-        model, name, transform=transform, labels=labels, kind=kind, version=version, trust=options.load.trust
-    )
+    asked = _asked(model, name, transform=transform, labels=labels, kind=kind, version=version, trust=options.trust)
     expect(len(asked) == 1, "model", "one model (strobe.evaluate takes several)", [one.name for one in asked])
     with tempfile.TemporaryDirectory(prefix="strobe-") as temporary:
         path = Path(temporary) / "run" if out is None else Path(out)
@@ -199,7 +196,7 @@ def evaluate(
     from strobe.workflows.options import VideoOptions
     from strobe.workflows.score import ScoreRunOptions
 
-    subset = None if videos is None else Path(videos)
+    subset = as_path(videos)
     if isinstance(dataset, Dataset):
         sources = [root_of(dataset)]
     else:
@@ -224,7 +221,7 @@ def evaluate(
         named = [(None, model) for model in (models if isinstance(models, list | tuple) else [models])]
     expect(len(named) > 0, "models", "at least one", 0)
     prediction = _options(running, device, batch_size)
-    trust = prediction.load.trust
+    trust = prediction.trust
     requested = [
         one
         for name, model in named
@@ -279,11 +276,11 @@ def _why(outcome: "PredictOutcome") -> str:
     return f"{printable(outcome.name)}: {reason}"
 
 
-def _options(running: Running | None, device: str, batch_size: int | None) -> "PredictOptions":
+def _options(running: Running | None, device: str, batch_size: int | None) -> Running:
     options = running or Running()
     if device != "auto":
         options = replace(options, device=device)
-    return replace(options, batch_size=batch_size or options.batch_size).options()
+    return replace(options, batch_size=batch_size or options.batch_size)
 
 
 def _asked(
@@ -317,7 +314,7 @@ def _asked(
         called = name or model.model or "model"
         if data is not None:
             from strobe.api.given import answers_of
-            from strobe.formats.bring import FileOptions
+            from strobe.formats.prediction_files import FileOptions
 
             model = answers_of(model, data, FileOptions(), name=called).answers
         return [RequestedModel(called, "answers", answers=model)]

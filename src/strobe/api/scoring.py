@@ -17,17 +17,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from strobe.api.words import in_python, opened
+from strobe.api.words import as_path, in_python, opened, watching
 from strobe.core.answers import BoxAnswers, ClassAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, expect
 from strobe.core.labels import LabelSpace
+from strobe.core.ports import Progress
 
 if TYPE_CHECKING:
-    from strobe.analyses.clips import Scope
     from strobe.analyses.plan import ScoreOptions
     from strobe.api.faces import ClassifierScore, ClipVerdicts, Comparisons, DetectorScore
-    from strobe.formats.bring import FileOptions
+    from strobe.formats.prediction_files import FileOptions
     from strobe.studies.detection.records import DetectionOptions
     from strobe.workflows.score import ScoredRun
 
@@ -181,23 +181,34 @@ def results(
 @in_python
 def compare(
     *models: "ClassifierScore | DetectorScore | str | Path",
+    only: Sequence[str] = (),
+    scope: Literal["these-clips", "this-recording", "other-videos"] = "these-clips",
     k: int | None = None,
     videos: str | Path | None = None,
     allow_missing: bool = False,
     dataset: str | Path | None = None,
-    scope: "Scope" = "these-clips",
+    seed: int = 0,
 ) -> "Comparisons | ClipVerdicts":
-    """Compare models on the same sets: with labels by exact paired tests, without labels on the clips themselves.
+    """Compare models on the same frames: which is worse, by how much, and where.
+
+    With labels, differences have exact paired tests and intervals over videos, corrected by Holm's method, and the sets
+    that the second model of a pair newly holds or newly breaks are listed. Without labels, the verdict is a fact about
+    the clips of the run (`scope` chooses what it is about), followed by the places where only one model changes its
+    answer. The first model of a pair is the old one: the one that is named first.
 
     Args:
-        models: Two or more scores on one dataset, the earlier model first. Or run folders, whose models are compared.
-        k: For run folders: the largest distance from the anchor.
-        videos: For run folders: a text file of video names to compare on, or "all". Default: the videos that the runs
-            were scored on.
-        allow_missing: For run folders: compare each pair on the sets that both predicted completely.
-        dataset: For run folders: where the dataset is now, if it was moved.
-        scope: For run folders without labels: what the verdict is about, `these-clips`, `this-recording` or
-            `other-videos`.
+        models: Two or more scores on one dataset, the earlier model first. Or run folders, whose models are compared;
+            the other arguments are for run folders.
+        only: Compare only this model and others that are named, the earlier one first.
+        scope: What a verdict without labels is about. these-clips: a fact about the clips of the run. this-recording:
+            more video of the same scenes. other-videos: videos that were not seen, from the interval over at least six
+            videos.
+        k: The largest distance from the anchor. Default: the dataset's k.
+        videos: A text file with the names of the videos to compare on, one per line, or the word all. Default: the
+            videos that the runs were scored on.
+        allow_missing: Compare each pair on the sets that both predicted completely.
+        dataset: Where the dataset is now, if it was moved.
+        seed: Seed of all random choices.
 
     Returns:
         A comparison for each pair and measure, each with a sentence. Run folders without any label give a verdict for
@@ -226,13 +237,12 @@ def compare(
     if runs and scores:
         raise StrobeError("compare: pass either scores or run folders, not both")
     if runs:
-        moved = None if dataset is None else Path(dataset)
         compared = compare_runs(
             runs,
-            models=(),
-            options=ScoreOptions(k=k),
-            subset=None if videos is None else Path(videos),
-            dataset_path=moved,
+            models=only,
+            options=ScoreOptions(k=k, seed=seed),
+            subset=as_path(videos),
+            dataset_path=as_path(dataset),
             allow_missing=allow_missing,
             scope=scope,
             progress=Silent(),
@@ -258,23 +268,38 @@ def compare(
 def report(
     run: str | Path,
     *,
+    gallery: int = 36,
+    image_px: int = 400,
+    max_mb: float | None = None,
     show: Sequence[str] = (),
     before: str | None = None,
     after: str | None = None,
-    gallery: int = 36,
+    pdf: bool = False,
+    paper: Literal["A4", "letter"] = "A4",
     videos: str | Path | None = None,
     dataset: str | Path | None = None,
+    progress: bool | Progress = False,
 ) -> Path:
-    """Write report.html for a scored run folder and return its path. `strobe.evaluate` does so by default.
+    """Write report.html for a scored run folder: one page with tables, figures and a gallery of flickers.
+
+    The page is self-contained and needs no network. The run's figures/ and tables/ have the figures and tables as
+    files.
 
     Args:
         run: The run folder.
-        show: Models that the figures and the gallery show first.
-        before: The model before a change that the report shows. Requires `after`.
-        after: The model after that change. Requires `before`.
-        gallery: The largest number of sets in the gallery.
-        videos: A text file of video names. Default: the videos that the run was scored on.
+        gallery: Largest number of sets in the gallery.
+        image_px: Longest side of an image in pixels, 32 to 2000.
+        max_mb: Total size of all images in MB. Default: 11, or 7 with more than 40 models.
+        show: A model that the figures and the gallery show first (8 at most).
+        before: The model before a change that the report shows: the report lists the lost and won sets. Requires
+            `after`.
+        after: The model after that change. A run with two models needs neither.
+        pdf: Also write report.pdf: a brief of two pages, then the whole report.
+        paper: With `pdf`: the size of the paper.
+        videos: A text file with the names of the videos, one per line, or the word all. Default: the videos that the
+            run was scored on.
         dataset: Where the dataset is now, if it was moved.
+        progress: True shows a progress bar.
 
     Returns:
         The path of report.html.
@@ -289,13 +314,18 @@ def report(
     from strobe.report.page import PageOptions
     from strobe.workflows.report import ReportOptions, report_run
 
-    expect((before is None) == (after is None), "before and after", "both, or neither", (before, after))
-    change = None if before is None or after is None else (before, after)
-    moved = None if dataset is None else Path(dataset)
-    options = PageOptions(gallery_sets=gallery)
-    part = None if videos is None else Path(videos)
-    request = ReportOptions(options=options, dataset=moved, subset=part, show=tuple(show), change=change)
-    return report_run(Path(run), request)
+    if (before is None) != (after is None):
+        raise StrobeError("<<before>> and <<after>> must be used together; name both models")
+    request = ReportOptions(
+        options=PageOptions(
+            gallery_sets=gallery, picture_px=image_px, max_megabytes=max_mb, paper=paper if pdf else None
+        ),
+        dataset=as_path(dataset),
+        subset=as_path(videos),
+        show=tuple(show),
+        change=None if before is None or after is None else (before, after),
+    )
+    return report_run(Path(run), request, watching(progress))
 
 
 @in_python
@@ -356,7 +386,7 @@ def load_predictions(
 def _files(
     kind: Kind, merge: str, *, allow_missing: bool = False, ignore_extra: bool = False, empty_frames: bool = False
 ) -> "FileOptions":
-    from strobe.formats.bring import FileOptions
+    from strobe.formats.prediction_files import FileOptions
 
     return FileOptions(
         kind=kind,

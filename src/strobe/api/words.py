@@ -121,6 +121,21 @@ def space_given(given: str | Path | Sequence[str] | LabelSpace | None) -> str | 
     return str(given) if isinstance(given, str | Path) else LabelSpace.of_names("given classes", given)
 
 
+def several(given: str | Sequence[str]) -> tuple[str, ...]:
+    """Return a text, or several, as a tuple."""
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def as_path(given: str | Path | None) -> Path | None:
+    """Return a path, or None."""
+    return None if given is None else Path(given)
+
+
+def as_paths(given: str | Path | Sequence[str | Path]) -> tuple[Path, ...]:
+    """Return a path, or several, as a tuple."""
+    return (Path(given),) if isinstance(given, str | Path) else tuple(map(Path, given))
+
+
 def watching(progress: bool | Progress) -> Progress:
     """Return the Progress to report to: a silent one (False), bars (True), or the given Progress."""
     if isinstance(progress, bool):

@@ -161,7 +161,7 @@ def click_option(option: Option, *, ranges: bool = True) -> Callable[[Any], Any]
     elif default is not None:
         settings |= {"default": default, "show_default": bool(default) or isinstance(default, int | float)}
     if isinstance(kind, tuple):
-        settings["type"] = click.Choice(kind)
+        settings["type"] = click.Choice(kind, case_sensitive=False)
     elif kind is Path:
         settings["type"] = click.Path(path_type=Path)
     elif kind in (int, float):

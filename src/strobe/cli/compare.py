@@ -2,59 +2,31 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
-from strobe.cli.common import (
-    dataset_option,
-    folder,
-    json_option,
-    print_json,
-    progress,
-    quiet_option,
-    scope_option,
-    seed_option,
-    subset_option,
-)
+from strobe.cli.common import json_option, print_json, progress, quiet_option
+from strobe.cli.signature import from_function
 from strobe.core.errors import printable
-
-if TYPE_CHECKING:
-    from strobe.analyses.clips import Scope
 
 
 @click.command(epilog="Example: strobe compare run/ -m resnet50 -m vit   ·   strobe compare run/ other-run/")
-@click.argument("runs", nargs=-1, required=True, type=folder(), metavar="RUN [RUN...]")
-@click.option(
-    "-m", "--model", "models", multiple=True, help="Compare only these models, the earlier one first. May be repeated."
-)
-@scope_option
-@click.option("--k", type=click.IntRange(0), help="Largest distance from the anchor. Default: the dataset's k.")
-@subset_option
-@click.option("--allow-missing", is_flag=True, help="Compare each pair on the sets that both predicted completely.")
-@dataset_option
-@seed_option
+@from_function("strobe.api.scoring:compare", metavars={"models": "RUN [RUN...]"})
 @json_option
 @quiet_option
 def command(
-    runs: tuple[Path, ...],
-    models: tuple[str, ...],
-    scope: "Scope",
+    models: tuple[Path, ...],
+    only: tuple[str, ...],
     k: int | None,
-    subset: Path | None,
-    allow_missing: bool,
-    dataset: Path | None,
     seed: int,
+    videos: Path | None,
+    dataset: Path | None,
     as_json: bool,
     quiet: bool,
+    **asked: Any,
 ) -> None:
-    """Compare models on the same frames: which is worse, by how much, and where.
-
-    With labels, differences have exact paired tests and intervals over videos, corrected by Holm's method, and the sets
-    that the second model of a pair newly holds or newly breaks are listed. Without labels, the verdict is a fact about
-    the clips of the run (--for chooses what it is about), followed by the places where only one model changes its
-    answer. The first model of a pair is the old one: the one that -m names first.
-    """
+    """Print the verdicts, what changed, and the cautions."""
     from strobe.analyses.comparison import change
     from strobe.analyses.plan import ScoreOptions
     from strobe.report.clips import clip_lines
@@ -63,15 +35,9 @@ def command(
     from strobe.studies.forms.words import sentence
     from strobe.workflows.compare import compare_runs
 
+    options, bar = ScoreOptions(k=k, seed=seed), progress(quiet=quiet or as_json)
     compared = compare_runs(
-        runs,
-        models=models,
-        options=ScoreOptions(k=k, seed=seed),
-        subset=subset,
-        dataset_path=dataset,
-        allow_missing=allow_missing,
-        scope=scope,
-        progress=progress(quiet=quiet or as_json),
+        models, models=only, options=options, subset=videos, dataset_path=dataset, progress=bar, **asked
     )
     comparisons = compared.comparisons
     if as_json:

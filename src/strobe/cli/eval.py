@@ -27,8 +27,7 @@ from strobe.core.errors import printable, without_name
 
 if TYPE_CHECKING:
     from strobe.analyses.clips import Scope
-    from strobe.engine.prediction import PredictOptions
-    from strobe.engine.running import ExecutorOptions
+    from strobe.engine.running import ExecutorOptions, Running
     from strobe.workflows.options import VideoOptions
     from strobe.workflows.score import ScoreRunOptions
 
@@ -85,7 +84,7 @@ def command(
     no_report: bool,
     show: tuple[str, ...],
     log: tuple[str, ...],
-    prediction: "PredictOptions",
+    prediction: "Running",
     engine: "ExecutorOptions",
     videos: "VideoOptions",
     request: "ScoreRunOptions",
@@ -126,7 +125,7 @@ def command(
         sources,
         models,
         out,
-        prediction=replace(prediction, merge=request.merge, engine=engine),
+        prediction=replace(prediction, merge=request.merge, engine=engine),  # type: ignore[arg-type]  # click checked it
         request=request,
         progress=progress(quiet=quiet or as_json),
         with_report=not no_report,

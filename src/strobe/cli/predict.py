@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -11,8 +11,7 @@ from strobe.cli.predicting import engine_options, merge_option, model_option, pr
 from strobe.core.errors import printable, without_name
 
 if TYPE_CHECKING:
-    from strobe.engine.prediction import PredictOptions
-    from strobe.engine.running import ExecutorOptions
+    from strobe.engine.running import ExecutorOptions, Running
 
 
 @click.command(
@@ -32,8 +31,8 @@ def command(
     dataset: Path,
     models: tuple[str, ...],
     out: Path,
-    merge: str,
-    prediction: "PredictOptions",
+    merge: Literal["max", "mean", "sum"],
+    prediction: "Running",
     engine: "ExecutorOptions",
     as_json: bool,
     quiet: bool,

@@ -1,4 +1,4 @@
-"""The options of all commands that run models, passed as one PredictOptions."""
+"""The options of all commands that run models, passed as one record."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -9,8 +9,7 @@ from strobe.core.options import options_of
 from strobe.engine.running import Running
 
 if TYPE_CHECKING:
-    from strobe.core.ports import Progress
-    from strobe.engine.prediction import PredictOptions
+    from strobe.engine.running import Running
     from strobe.models.options import LoadOptions
 
 _MODEL = (
@@ -38,28 +37,22 @@ _ENGINE = ("engine", "actors", "actor_cores", "actor_gpus")
 merge_option = _FLAGS["merge"]
 
 
-def _running(**values: Any) -> tuple[Running, "Progress | None"]:
+def _running(**values: Any) -> Running:
     from strobe.models.cores import share_one_heap
 
     share_one_heap(values["device"])
-    params = click.get_current_context().params
-    return Running(**values), None if params.get("quiet") or params.get("as_json") else progress()
-
-
-def _prediction(**values: Any) -> "PredictOptions":
-    running, say = _running(**values)
-    return running.options(say)
+    return Running(**values)
 
 
 def _loading(**values: Any) -> "LoadOptions":
-    running, say = _running(**values)
-    return running.loading(say)
+    params = click.get_current_context().params
+    return _running(**values).loading(None if params.get("quiet") or params.get("as_json") else progress())
 
 
 predicting_options = options(
     "prediction",
     "Running models",
-    _prediction,
+    _running,
     *(_FLAGS[name] for name in (*_DEVICE, *_SPEED, *_REMOTE, *_TRUST, "retry_errors")),
     common=("device", "batch_size", "precision", "stop_early", "offline"),
 )

@@ -433,11 +433,10 @@ class BoxAnswers:
 
 Answers = ClassAnswers | BoxAnswers
 
-ANSWERS: Mapping[Task, type[ClassAnswers] | type[BoxAnswers]] = {
-    Task.CLASSIFICATION: ClassAnswers,
-    Task.DETECTION: BoxAnswers,
-}
-"""The answer record of each task."""
+
+def task_of(answers: Answers) -> Task:
+    """Return the task of these answers."""
+    return Task.DETECTION if isinstance(answers, BoxAnswers) else Task.CLASSIFICATION
 
 
 def check_places(name: str, frame: Ints, label: Ints, *, n_frames: int, n_classes: int) -> None:

@@ -1,21 +1,17 @@
 """The Protocols that the core requires; adapters implement them."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.core.answers import Answers
 from strobe.core.records import Detections, ModelSpec
 from strobe.core.remote import Reply, RequestLimits
 
 Image = NDArray[np.uint8]
 """An RGB image, (height, width, 3), 8 bits per channel, upright."""
-
-Shard = TypeVar("Shard")
-Result = TypeVar("Result")
 
 
 class Preparation(Protocol):
@@ -177,23 +173,6 @@ class DeviceModel(Protocol):
 
         Return None if the device cannot do this.
         """
-
-
-class Executor(Protocol):
-    """Maps a stateless function over shards; results may arrive in any order."""
-
-    def map(self, function: Callable[[Shard], Result], shards: Iterable[Shard]) -> Iterator[Result]:
-        """Yield the results as they arrive."""
-
-
-class AnswerStore(Protocol):
-    """Stores a model's answers during a run and reports which frames already have one."""
-
-    def stored(self, *, retry_errors: bool = False) -> tuple[NDArray[np.bool_], int]:
-        """Return which frames have an answer, (F,), and the number of these that are recorded as unreadable."""
-
-    def write(self, rows: NDArray[np.int64], answers: Answers, *, device: str = "") -> object:
-        """Store the answers to these frames atomically; `device` is the kind of device that computed them."""
 
 
 class Progress(Protocol):

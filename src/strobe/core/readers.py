@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strobe.core.errors import InvalidFile, StrobeError, printable
-from strobe.core.files import regular
+from strobe.core.files import json_of, regular
 from strobe.core.late import require
 
 MOST = 2**30
@@ -167,15 +167,24 @@ def _check_array(file: IO[bytes], size: int) -> None:
 # -- weights and archives ----------------------------------------------------------------------------------------
 
 
+def safetensors_header(path: Path) -> tuple[dict[str, Any], int]:
+    """Return the header of a safetensors file, and where its numbers begin. Any other file is a ValueError."""
+    with regular(path).open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if length > min(path.stat().st_size - 8, _MOST_HEADER):
+            raise ValueError(f"a header of {length:,} bytes")
+        header = json_of(file.read(length))
+    if not isinstance(header, dict):
+        raise ValueError("its header is no table")
+    return header, 8 + length
+
+
 @contextmanager
 def opened_safetensors(path: Path) -> Iterator[Any]:
     """Open a safetensors file: an object with `metadata()`, `keys()` and `get_tensor(name)`."""
     library = require("safetensors", what="reading safetensors", extra="models")
     try:
-        with path.open("rb") as file:
-            declared = int.from_bytes(file.read(8), "little")
-        if declared > min(path.stat().st_size, _MOST_HEADER):
-            raise ValueError(f"a header of {declared:,} bytes")
+        safetensors_header(path)
         with library.safe_open(str(path), framework="pt") as opened:
             yield opened
     except StrobeError:

@@ -42,6 +42,18 @@ def without_digest(path: Path, content: Mapping[str, Any], *, hint: str | None =
     return rest
 
 
+def read_numbered(path: Path, newest: int, *, hint: str | None = None) -> dict[str, Any]:
+    """Return the content of a JSON file with the number of its format, its `schema`. A newer format is refused."""
+    content = read_json(path, hint=hint)
+    schema = content.get("schema") if isinstance(content, dict) else None
+    if not isinstance(schema, int):
+        raise InvalidFile(path, "no schema number", where="schema", hint=hint)
+    if schema > newest:
+        problem = f"format {schema} is newer than this version of strobe supports ({newest})"
+        raise InvalidFile(path, problem, where="schema", hint="upgrade strobe")
+    return dict(content)
+
+
 def read_sealed(path: Path) -> dict[str, Any] | None:
     """Return the content of a JSON file that has a digest, or None if it is missing or damaged."""
     try:

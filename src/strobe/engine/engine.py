@@ -15,32 +15,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strobe.analyses.early import StoppedEarly
-from strobe.core.answers import State
+from strobe.core.answers import Answers, State
 from strobe.core.codec import encode
 from strobe.core.errors import expect
 from strobe.core.locks import Lock
-from strobe.core.ports import AnswerStore, FrameSource, Progress
+from strobe.core.ports import FrameSource, Progress
 from strobe.core.records import ModelSpec
 from strobe.core.remote import Usage
 from strobe.engine.forward import Runner, Shard, ShardResult
 from strobe.engine.running import EXECUTORS, ExecutorOptions
-from strobe.engine.worker import DecodeOptions, Interrupted, ShardWorker
+from strobe.engine.worker import EngineOptions, Interrupted, ShardWorker
 
 if TYPE_CHECKING:
     from strobe.engine.running import Cluster
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineOptions:
-    """The number of frames per shard, how frames are decoded, and whether unreadable frames are tried again."""
+class AnswerStore(Protocol):
+    """Stores a model's answers during a run and knows which frames already have one."""
 
-    shard_size: int = 512
-    decode: DecodeOptions = field(default_factory=DecodeOptions)
-    retry_errors: bool = False
-    in_flight: int = 1
+    def stored(self, *, retry_errors: bool = False) -> tuple[NDArray[np.bool_], int]:
+        """Return which frames have an answer, (F,), and the number of these that are recorded as unreadable."""
 
-    def __post_init__(self) -> None:
-        expect(self.shard_size >= 1, "shard size", ">= 1", self.shard_size)
+    def write(self, rows: NDArray[np.int64], answers: Answers, *, device: str = "") -> object:
+        """Store the answers to these frames atomically; `device` is the kind of device that computed them."""
 
 
 class RemoteWorkers(Protocol):
@@ -170,7 +167,7 @@ def run_models(
             results = elsewhere.results(shards, tick)
         else:
             worker = ShardWorker(
-                runners, source, decode=options.decode, frame_names=frame_names, as_input=as_input, tick=tick
+                runners, source, options=options, frame_names=frame_names, as_input=as_input, tick=tick
             )
             results = LocalExecutor(in_flight=options.in_flight).map(worker, shards)
         try:
@@ -226,7 +223,7 @@ def away(
     if engine.name == "local":
         yield None
         return
-    with EXECUTORS[engine.name].open(engine, device, say, held) as cluster:
+    with EXECUTORS[engine.name](engine, device, say, held) as cluster:
         yield cluster
 
 

@@ -26,10 +26,9 @@ from strobe.core.ports import (
 from strobe.core.projections import projection_between
 from strobe.core.records import ModelSpec
 from strobe.core.tasks import Task
-from strobe.engine.engine import EngineOptions
 from strobe.engine.forward import Runner
 from strobe.engine.views import Crops
-from strobe.engine.worker import DecodeOptions
+from strobe.engine.worker import EngineOptions
 from strobe.models.cores import device_kind, quick_source
 from strobe.models.crops import CropsClassifier
 from strobe.models.options import DECODERS, LoadOptions, torch_setup
@@ -42,7 +41,7 @@ from strobe.store.run_folder import Run
 from strobe.store.shards import ModelShards, facts_of, shard_models
 
 if TYPE_CHECKING:
-    from strobe.engine.prediction import PredictOptions
+    from strobe.engine.running import Running
 
 
 def store_of(
@@ -213,7 +212,7 @@ def source_for(source: FrameSource, engine: EngineOptions, crops: Crops | None =
 
     Decoding processes receive the source itself.
     """
-    quick = source if engine.decode.processes or isinstance(source, DeviceSource) else quick_source(source)
+    quick = source if engine.processes or isinstance(source, DeviceSource) else quick_source(source)
     return quick if crops is None else crops.of(quick)
 
 
@@ -313,7 +312,7 @@ def say_decoded(source: FrameSource, dataset: Dataset, exactly: Iterable[Model],
 
 
 def decode_processes(
-    options: "PredictOptions", models: dict[str, Classifier | Detector], source: FrameSource, n_cores: int
+    options: "Running", models: dict[str, Classifier | Detector], source: FrameSource, n_cores: int
 ) -> int:
     """Return the number of decoding processes, or 0 for threads.
 
@@ -333,7 +332,7 @@ def reading_processes(source: FrameSource, wanted: int, n_cores: int, *, least: 
 
 
 def engine_options(
-    options: "PredictOptions",
+    options: "Running",
     models: dict[str, Classifier | Detector],
     n_cores: int,
     *,
@@ -350,17 +349,14 @@ def engine_options(
     # use memory. Otherwise a GPU's threads take at most half a batch: detector batches are small, and each frame is
     # sent and stored in full size.
     chunk = 1 if in_order else max(1, min(16, largest // 2)) if on_gpu else 4
-    decode = DecodeOptions(
+    return EngineOptions(
+        # Slow models get smaller shards, because an interruption loses one shard.
+        shard_size=options.shard_size or (8192 if fast else 2048 if on_gpu else max(64, min(512, 128 * largest))),
         threads=waiting or options.workers or max(2, n_cores),
         processes=processes,
         chunk=chunk,
         ahead=2 * waiting or max(8, 2 * processes, (2 if processes else 3) * largest // chunk),
-        device_share=(1, 1) if options.decode == "device" and not waiting else (0, 1),
-    )
-    return EngineOptions(
-        # Slow models get smaller shards, because an interruption loses one shard.
-        shard_size=options.shard_size or (8192 if fast else 2048 if on_gpu else max(64, min(512, 128 * largest))),
-        decode=decode,
+        on_device=options.decode == "device" and not waiting,
         retry_errors=options.retry_errors,
         in_flight=3 if fast else 2 if on_gpu else 1,
     )

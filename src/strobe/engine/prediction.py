@@ -1,7 +1,7 @@
 """Run requested models over the frames of a dataset into a run, in groups. A failed model does not stop the others."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from strobe.analyses.early import StoppedEarly
 from strobe.core.dataset import Dataset
-from strobe.core.errors import ModelFailed, StrobeError, expect, printable, spelled, without_name
-from strobe.core.labels import MERGES
+from strobe.core.errors import ModelFailed, StrobeError, printable, spelled, without_name
 from strobe.core.late import Registry
 from strobe.core.ports import Classifier, Detector, FrameSource, Progress, RemoteModel
 from strobe.core.records import ModelSpec
@@ -33,16 +32,15 @@ from strobe.engine.loading import (
     source_for,
     store_of,
 )
-from strobe.engine.running import ExecutorOptions
+from strobe.engine.running import Running
 from strobe.engine.views import Crops, Detectors, crops_of, derive, write_outside
 from strobe.models.cores import cores, sharing_cores
 from strobe.models.grammar import BoxesView, CropView, RemedyView
 from strobe.models.options import LoadOptions, check_decoding
 from strobe.models.requested import RequestedModel
-from strobe.store.brought import Absent, brought_files
+from strobe.store.brought import brought_files
 from strobe.store.frame_names import FrameNames
 from strobe.store.opening import frame_source, kept
-from strobe.store.ports import Commit
 from strobe.store.run_folder import RemediedModel, Run
 from strobe.store.shards import ModelShards
 
@@ -52,53 +50,11 @@ if TYPE_CHECKING:
     from strobe.engine.worker_specs import SentModels
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PredictOptions:
-    """Options of a prediction. With `decode` set to `cpu`, decoding is exact. With `device`, a CUDA GPU also decodes
-    JPEG files, and the answers are cached separately.
-
-    `workers` is the number of decoding threads, or of processes if models run on a GPU. `stop_early` stops a set at its
-    first wrong frame, so accuracy, pm-k and drop stay the same with fewer forward passes. `repeat` is how many times
-    every frame is asked. `absent` defines how to treat frames that a file of boxes does not name. `max_requests` and
-    `max_cost` limit what the command may ask of models behind an address. `engine` is where models run.
-    """
-
-    load: LoadOptions = field(default_factory=LoadOptions)
-    merge: str = "max"
-    workers: int | None = None
-    decode: str = "cpu"
-    shard_size: int | None = None
-    retry_errors: bool = False
-    models_at_once: int = 8
-    stop_early: bool = False
-    repeat: int = 1
-    absent: Absent = "error"
-    max_requests: int | None = None
-    max_cost: float | None = None
-    engine: ExecutorOptions = field(default_factory=ExecutorOptions)
-
-    def __post_init__(self) -> None:
-        expect(self.merge in MERGES, "merge", f"one of {', '.join(MERGES)}", self.merge)
-        expect(self.decode in ("cpu", "device"), "decode", "cpu or device", self.decode)
-        expect(self.workers is None or 1 <= self.workers <= 256, "workers", "1–256", self.workers)
-        expect(1 <= self.repeat <= 100, "repeat", "1–100", self.repeat)
-        if self.stop_early and self.repeat > 1:  # the frames that are left over depend on their first answers
-            raise StrobeError(
-                "<<repeat>> needs every frame, which <<stop_early>> does not predict; remove one of the two options"
-            )
-        expect(self.models_at_once >= 1, "models at once", ">= 1", self.models_at_once)
-
-    @property
-    def limits_requests(self) -> bool:
-        """Whether an option is given that only models behind an address take."""
-        return any(one is not None for one in (self.load.limits, self.load.prompt, self.max_requests, self.max_cost))
-
-
 def run_requested(
     dataset: Dataset,
     models: Sequence[RequestedModel],
     run: Run,
-    options: PredictOptions,
+    options: Running,
     progress: Progress,
     *,
     source: FrameSource | None = None,
@@ -126,23 +82,24 @@ def run_requested(
     boxed = any(isinstance(model.view, BoxesView | CropView) for model in models)
     if options.limits_requests or any(one.is_remote for one in models):
         _requests().check(models, options)
+    load, engine = options.loading(progress), options.executor()
     for one in models:
         try:
-            one.load_options(options.load)
+            one.load_options(load)
         except StrobeError as error:
             raise StrobeError(f"{printable(one.name)}: {error}") from error
-    if options.engine.name != "local" and source is not None:
+    if engine.name != "local" and source is not None:
         raise StrobeError(
-            f"<<engine={options.engine.name}>>: other machines cannot access frames that a program passes; save the "
+            f"<<engine={engine.name}>>: other machines cannot access frames that a program passes; save the "
             "dataset to a folder"
         )
     detectors = Detectors(dataset, run, models, stage=stage) if boxed else None
     singles = [*(model for model in models if model.view is None), *(detectors.helpers if detectors else ())]
-    with run.predicting() as held, away(options.engine, options.load.device, progress, held=held) as cluster:
+    with run.predicting() as held, away(engine, options.device, progress, held=held) as cluster:
         decoding = {one.settings.decode or options.decode for one in models}
         if "device" in decoding and (cluster is None or cluster.device != "cuda"):
-            check_decoding(options.load.device if cluster is None else cluster.device)
-        work = _Work(dataset, run, options, progress, alone=len(models) == 1, cluster=cluster)
+            check_decoding(options.device if cluster is None else cluster.device)
+        work = _Work(dataset, run, options, load, progress, alone=len(models) == 1, cluster=cluster)
         work.check = check
         if options.stop_early:
             from strobe.engine.stopping import EarlyStopping
@@ -160,7 +117,7 @@ def run_requested(
 
 
 def _commit(
-    run: Commit,
+    run: Run,
     dataset: Dataset,
     outcomes: Sequence[PredictOutcome],
     remedies: Mapping[str, Mapping[str, str]],
@@ -205,8 +162,8 @@ class RemoteWork(Protocol):
 class Requests:
     """How an annex asks models behind an address: a check of the options of a command, and the start of its work."""
 
-    check: Callable[[Sequence[RequestedModel], PredictOptions], None]
-    start: "Callable[[Dataset, FrameSource, PredictOptions, Progress, EarlyStopping | None], RemoteWork]"
+    check: Callable[[Sequence[RequestedModel], Running], None]
+    start: "Callable[[Dataset, FrameSource, Running, Progress, EarlyStopping | None], RemoteWork]"
 
 
 REQUESTS = Registry("requests", Requests, "way to ask models behind an address", {}, closed=True)
@@ -230,13 +187,15 @@ class _Work:
         self,
         dataset: Dataset,
         run: Run,
-        options: PredictOptions,
+        options: Running,
+        load: LoadOptions,
         progress: Progress,
         *,
         alone: bool,
         cluster: "Cluster | None" = None,
     ) -> None:
         self._dataset, self._run, self._options, self._progress = dataset, run, options, progress
+        self._load = load
         self._alone, self._cluster = alone, cluster
         self._remote: RemoteWork | None = None
         self.source: FrameSource | None = None
@@ -351,7 +310,7 @@ class _Work:
     def _sent(self, cluster: "Cluster") -> "SentModels":
         from strobe.engine.worker_specs import SentModels
 
-        return SentModels(self._dataset, cluster, self._options.load, merge=self._options.merge)
+        return SentModels(self._dataset, cluster, self._load, merge=self._options.merge)
 
     def _asking(self, source: FrameSource) -> "RemoteWork":
         """Return how the models behind an address are asked, the same object for all of them."""
@@ -368,7 +327,7 @@ class _Work:
         decode: str,
     ) -> Iterator[PredictOutcome]:
         dataset, run, progress = self._dataset, self._run, self._progress
-        options = replace(self._options, decode=decode)
+        options = replace(self._options, decode=decode)  # type: ignore[arg-type]  # a row of a list was checked
         loaded: dict[str, Classifier | Detector] = {}
         specs: dict[str, ModelSpec] = {}
         runners: list[Runner] = []
@@ -378,16 +337,16 @@ class _Work:
         sent = None if cluster is None else self._sent(cluster)
         loaders = {one.name: one.live for one in models} if sent is None else sent.loaders(models)
         opens = options.workers != 1 and crops is None and cluster is None
-        ahead = opened_ahead(self.source, dataset, options.load) if opens and self.source is not None else None
+        ahead = opened_ahead(self.source, dataset, self._load) if opens and self.source is not None else None
         for requested in models:
             name = requested.name
             try:
                 self._check_free(requested)
-                load = requested.load_options(options.load)
+                load = requested.load_options(self._load)
                 runner = load_runner(
                     name,
                     requested.loaded,
-                    replace(load, progress=options.load.progress or progress),
+                    load,
                     dataset.info.label_space,
                     merge=options.merge,
                     any_classes=requested.helper or of_a_model(dataset),

@@ -1,7 +1,6 @@
 """--repeat: ask models several times about the same frames. The further answers are stored next to the first."""
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,17 +11,11 @@ from strobe.engine.forward import Runner
 from strobe.engine.views import write_outside
 from strobe.store.shards import ModelShards
 
+AskAll = Callable[..., Mapping[str, ModelOutcome]]
+"""A function (runners, stores, *, number) that asks models about all frames once and stores their answers in `stores`.
 
-class AskAll(Protocol):
-    """A function that asks models about all frames once and stores their answers in `stores`.
-
-    `number` is 1 for the first answers, 2 for the second, and so on.
-    """
-
-    def __call__(
-        self, runners: Sequence[Runner], stores: Mapping[str, ModelShards], *, number: int
-    ) -> Mapping[str, ModelOutcome]:
-        """Return the statistics of each model."""
+`number` is 1 for the first answers, 2 for the second, and so on. It returns the statistics of each model.
+"""
 
 
 def ask_again(

@@ -1,26 +1,29 @@
 """How models run: the options of `strobe predict` and `strobe eval`, which are also `strobe.Running` in Python."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from strobe.core.errors import StrobeError, expect, printable
 from strobe.core.late import Registry
-from strobe.core.options import documented, option
+from strobe.core.options import check_options, documented, option
 
 if TYPE_CHECKING:
     from strobe.build.extract import ExtractJob, ExtractOutcome
-    from strobe.core.locks import Lock
     from strobe.core.ports import FrameSource, Progress
     from strobe.engine.engine import RemoteWorkers
-    from strobe.engine.prediction import PredictOptions
     from strobe.engine.worker_specs import DescribedModel, WorkerSpec
     from strobe.models.options import LoadOptions
 
 
 _LONGEST_PROMPT = 100_000
+_LOADING = (
+    *("device", "batch_size", "precision", "image_size", "settings", "deterministic", "trust", "offline"),
+    *("backend", "compile"),
+)
+"""The options that are also options for loading a model."""
 
 
 class Workers(Protocol):
@@ -63,15 +66,11 @@ class Cluster(Protocol):
         """Yield the outcome of every video of a build."""
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteExecutor:
-    """Other machines that an annex or a package can run work on. `open` takes the arguments of `engine.engine.away`."""
+EXECUTORS: Registry[Any] = Registry("executors", FunctionType, "engine", {}, reserved=("local",))
+"""Every executor besides this machine, by its name in --engine: other machines of an annex or a package.
 
-    open: "Callable[[ExecutorOptions, str, Progress, Lock | None], AbstractContextManager[Cluster]]"
-
-
-EXECUTORS = Registry("executors", RemoteExecutor, "engine", {}, reserved=("local",))
-"""Every executor besides this machine, by its name in --engine."""
+Each is a context manager of a Cluster, with the arguments of `engine.engine.away`.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +120,8 @@ class ExecutorOptions:
 class Running:
     """How models run. Each field is the command-line option of the same name (see `strobe predict --help-all`).
 
-    `settings` is the file of `--model-settings`.
+    `settings` is the file of `--model-settings`. `shard_size` is the number of frames that are stored at once, by
+    default chosen by the speed of the models.
 
     >>> import strobe
     >>> running = strobe.Running(device="cpu", batch_size=8, offline=True)
@@ -190,47 +190,52 @@ class Running:
         None, "Most money for models behind an address, at the prices in --limits.", least=0, above=True
     )
     prompt: Path | None = option(None, "The question to a vision-language model, as a text file.", metavar="FILE")
-    engine: str = option(
+    engine: str | ExecutorOptions = option(
         "local",
         "Where the work runs: this machine, or a Ray cluster whose nodes share the folders. Without an address, ray "
         "uses RAY_ADDRESS, else this node's cluster, else a new local Ray. A note names it.",
+        kind=str,
         metavar="local|ray[=ADDRESS]",
     )
     actors: int | None = option(None, "Largest number of Ray workers. Default: as many as fit.", least=1)
     actor_cores: int | None = option(None, "Cores per worker. Default: 4, or its GPU's share of the cores.", least=1)
     actor_gpus: float | None = option(None, "GPUs per worker. With 0.5, two workers share a GPU. Default: 1.", least=0)
+    shard_size: int | None = None
+
+    def __post_init__(self) -> None:
+        check_options(self)
+        self.loading()
+        self.executor()
+        expect(self.merge in ("max", "mean", "sum"), "merge", "one of max, mean, sum", self.merge)
+        expect(self.decode in ("cpu", "device"), "decode", "cpu or device", self.decode)
+        if self.stop_early and self.repeat > 1:  # the frames that are left over depend on their first answers
+            raise StrobeError(
+                "<<repeat>> needs every frame, which <<stop_early>> does not predict; remove one of the two options"
+            )
+
+    @property
+    def limits_requests(self) -> bool:
+        """Whether an option is given that only models behind an address take."""
+        return any(given is not None for given in (self.limits, self.prompt, self.max_requests, self.max_cost))
+
+    @classmethod
+    def of(cls, load: "LoadOptions") -> "Running":
+        """Return how models run that are loaded with these options."""
+        return cls(**{name: getattr(load, name) for name in _LOADING})
 
     def loading(self, progress: "Progress | None" = None) -> "LoadOptions":
         """Return the options for loading models."""
         from strobe.models.options import LoadOptions
 
-        names = ("device", "batch_size", "precision", "image_size", "settings", "deterministic", "trust", "offline")
-        more = {name: getattr(self, name) for name in (*names, "backend", "compile")}
+        more = {name: getattr(self, name) for name in _LOADING}
         prompt = None if self.prompt is None else _text_of(self.prompt)
         return LoadOptions(progress=progress, prompt=prompt, limits=_limits_of(self.limits), **more)
 
     def executor(self) -> ExecutorOptions:
         """Return where the work runs."""
-
+        if isinstance(self.engine, ExecutorOptions):
+            return self.engine
         return ExecutorOptions.of(self.engine, actors=self.actors, cores=self.actor_cores, gpus=self.actor_gpus)
-
-    def options(self, progress: "Progress | None" = None) -> "PredictOptions":
-        """Return the options as the record that the workflows take. `progress` reports slow loading."""
-        from strobe.engine.prediction import PredictOptions
-
-        names = (
-            "merge",
-            "workers",
-            "decode",
-            "models_at_once",
-            "stop_early",
-            "repeat",
-            "retry_errors",
-            "max_requests",
-            "max_cost",
-        )
-        more = {name: getattr(self, name) for name in names}
-        return PredictOptions(load=self.loading(progress), engine=self.executor(), **more)
 
 
 def _limits_of(given: str | Mapping[str, float] | None) -> Mapping[str, float] | None:

@@ -20,8 +20,8 @@ from strobe.core.ports import FrameSource, Progress
 from strobe.core.tasks import Task
 from strobe.engine.engine import ModelOutcome
 from strobe.engine.forward import Runner
-from strobe.store.ports import Shards
 from strobe.store.run_folder import Run
+from strobe.store.shards import ModelShards
 
 Over = Callable[[NDArray[np.int64], Progress], ModelOutcome]
 """A function that runs the model over some frames and stores its answers."""
@@ -68,7 +68,7 @@ class EarlyStopping:
             )
 
     def run(
-        self, runner: Runner, store: Shards, source: FrameSource, progress: Progress, over: Over, *, retry: bool
+        self, runner: Runner, store: ModelShards, source: FrameSource, progress: Progress, over: Over, *, retry: bool
     ) -> tuple[ModelOutcome, StoppedEarly | None]:
         """Decide every set of the plan with stored answers and as few new answers as possible. Return the effort.
 
@@ -97,7 +97,7 @@ class EarlyStopping:
         self._failures.add(answers)
         return total, saved(self.plan, answers)
 
-    def _write_gone(self, store: Shards, source: FrameSource, answers: ClassAnswers) -> bool:
+    def _write_gone(self, store: ModelShards, source: FrameSource, answers: ClassAnswers) -> bool:
         """Mark skipped frames without a file as unreadable, as in a full run."""
         used = self.plan.frames_used
         gone = {}
@@ -122,7 +122,7 @@ class EarlyStopping:
         return bool(gone)
 
 
-def _skipping(store: Shards, kind: str) -> ClassAnswers:
+def _skipping(store: ModelShards, kind: str) -> ClassAnswers:
     """Return the stored answers, with all other frames marked as skipped."""
     found = cast(ClassAnswers, store.read(kind=kind))
     return replace(found, state=np.where(found.state == State.MISSING, State.SKIPPED, found.state).astype(np.uint8))

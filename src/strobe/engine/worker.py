@@ -1,9 +1,8 @@
 """The stateless function that the engine maps over shards: read frames, run models, return predictions.
 
-Frames are decoded ahead while a model runs, once for all models of the run. If a model can decode on its own device,
-the device decodes a fixed share of its batches, and the decoder decodes the rest. The two work in parallel, and each
-frame always takes the same path. A few threads each read the files of one batch and let the device decode them. They
-pass the results to the threads that run the model, one per lane. All shards share these threads.
+Frames are decoded ahead while a model runs, once for all models of the run. A model that decodes on its own device gets
+files instead. A few threads each read the files of one batch and let the device decode them. They pass the results to
+the threads that run the model, one per lane. All shards share these threads.
 """
 
 import threading
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
-from strobe.core.errors import StrobeError, out_of_memory, printable
+from strobe.core.errors import StrobeError, expect, out_of_memory, printable
 from strobe.core.ports import DeviceModel, DeviceSource, EncodedClassifier, FrameSource, SendableSource
 from strobe.engine.forward import Runner, Shard, ShardResult, Work, result_of, wanted, work_of
 
@@ -22,40 +21,35 @@ if TYPE_CHECKING:
     from strobe.engine.decode_pool import DecodePool
 
 
+_DEVICE_LANES = 3
+"""The number of threads that pass batches to the device for decoding; other threads run the model."""
+
 Prepared = list[tuple[int, list[Any]]]
 """Rows. Each has the models that requested it, and the prepared input or the error of each model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DecodeOptions:
-    """How frames are decoded.
+class EngineOptions:
+    """How the loop over shards runs: frames per shard, shards at once, and how frames are decoded.
 
-    `chunk` is the number of frames per task, `ahead` is the number of tasks decoded ahead, and `device_share` (m,
-    n) means that the device decodes m of n batches.
-
-    `device_lanes` is the number of threads that pass batches to the device for decoding; other threads run the model.
+    `retry_errors` tries unreadable frames again. `chunk` is the number of frames per decoding task, and `ahead` is the
+    number of tasks decoded ahead. With `on_device`, a model that can do so decodes the files on its own device.
 
     If `processes` is above 0, that many processes decode instead of threads, provided that the source and the models
     allow it. The pixels are the same.
     """
 
+    shard_size: int = 512
+    retry_errors: bool = False
+    in_flight: int = 1
     threads: int = 2
     processes: int = 0
     chunk: int = 4
     ahead: int = 12
-    device_share: tuple[int, int] = (0, 1)
-    device_lanes: int = 3
+    on_device: bool = False
 
-    def on_device(self, batch: int) -> bool:
-        """Return whether the device decodes this batch of a shard.
-
-        The choice is deterministic, and the device's batches are spread evenly.
-
-        >>> [DecodeOptions(device_share=(2, 3)).on_device(batch) for batch in range(6)]
-        [False, True, True, False, True, True]
-        """
-        some, whole = self.device_share
-        return ((batch + 1) * some) // whole > (batch * some) // whole
+    def __post_init__(self) -> None:
+        expect(self.shard_size >= 1, "shard size", ">= 1", self.shard_size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +66,13 @@ class Decoder:
         self,
         runners: Sequence[Runner],
         source: FrameSource,
-        decode: DecodeOptions,
+        options: EngineOptions,
         frame_names: Sequence[str],
         as_input: frozenset[int] = frozenset(),
     ) -> None:
-        self._source, self._decode, self._names, self._as_input = source, decode, frame_names, as_input
-        self._elsewhere = _decode_pool(runners, source, decode)
-        n_threads = decode.threads if self._elsewhere is None else decode.processes
+        self._source, self._options, self._names, self._as_input = source, options, frame_names, as_input
+        self._elsewhere = _decode_pool(runners, source, options)
+        n_threads = options.threads if self._elsewhere is None else options.processes
         self._pool = ThreadPoolExecutor(n_threads, thread_name_prefix="decode")
 
     def close(self) -> None:
@@ -92,12 +86,12 @@ class Decoder:
         if isinstance(self._source, DeviceSource):
             chunks = self._source.tasks(rows)
         else:
-            step = self._decode.chunk
+            step = self._options.chunk
             chunks = (rows[start : start + step] for start in range(0, len(rows), step))
         pending: deque[Future[Prepared]] = deque()
         try:
             while True:
-                for chunk in islice(chunks, self._decode.ahead - len(pending)):
+                for chunk in islice(chunks, self._options.ahead - len(pending)):
                     pending.append(self._pool.submit(self.read, chunk, wanted))
                 if not pending:
                     return
@@ -180,14 +174,14 @@ class Decoder:
         return out
 
 
-def _decode_pool(runners: Sequence[Runner], source: FrameSource, decode: DecodeOptions) -> "DecodePool | None":
+def _decode_pool(runners: Sequence[Runner], source: FrameSource, options: EngineOptions) -> "DecodePool | None":
     """Return the decoding processes if they are requested, and if the source and the models can be sent to them."""
     plans = {runner.name: plan for runner in runners if (plan := runner.model.preparation) is not None}
-    if not decode.processes or len(plans) < len(runners) or not isinstance(source, SendableSource):
+    if not options.processes or len(plans) < len(runners) or not isinstance(source, SendableSource):
         return None
     from strobe.engine.decode_pool import DecodePool
 
-    return DecodePool(source, plans, processes=decode.processes, chunk=decode.chunk)
+    return DecodePool(source, plans, processes=options.processes, chunk=options.chunk)
 
 
 _JPEG, _JPEG_END = b"\xff\xd8\xff", b"\xff\xd9"
@@ -209,17 +203,17 @@ class ShardWorker:
         runners: Sequence[Runner],
         source: FrameSource,
         *,
-        decode: DecodeOptions,
+        options: EngineOptions,
         frame_names: Sequence[str],
         as_input: Collection[int] = (),
         tick: Callable[[int], None] | None = None,
     ) -> None:
         self._runners = {runner.name: runner for runner in runners}
-        self._source, self._decode, self._names = source, decode, frame_names
+        self._source, self._options, self._names = source, options, frame_names
         self._as_input = frozenset(as_input)
         self._tick = tick or (lambda done: None)  # noqa: ARG005 (without progress)
-        self._decoder = Decoder(runners, source, decode, frame_names, self._as_input)
-        self._device = ThreadPoolExecutor(decode.device_lanes, thread_name_prefix="device")
+        self._decoder = Decoder(runners, source, options, frame_names, self._as_input)
+        self._device = ThreadPoolExecutor(_DEVICE_LANES, thread_name_prefix="device")
         self._readers = ThreadPoolExecutor(1, thread_name_prefix="read")
         self._reading, self._closed = threading.Lock(), False
         lanes = {runner.model.lanes for runner in runners}
@@ -296,11 +290,10 @@ class ShardWorker:
 
     def _start_device_batches(self, task: Work) -> "Future[list[_Decoding]] | None":
         model = task.runner.model
-        if not self._decode.device_share[0] or not isinstance(model, EncodedClassifier):
+        if not self._options.on_device or not isinstance(model, EncodedClassifier):
             return None
-        on_device = [batch.tolist() for index, batch in enumerate(task.batches) if self._decode.on_device(index)]
-        task.batches = [batch for place, batch in enumerate(task.batches) if not self._decode.on_device(place)]
-        return self._readers.submit(self._feed_device, task, on_device)
+        batches, task.batches = [batch.tolist() for batch in task.batches], []
+        return self._readers.submit(self._feed_device, task, batches)
 
     def _feed_device(self, task: Work, batches: list[list[int]]) -> "list[_Decoding]":
         """Pass batches to the decoding threads, a few ahead of the model. Return the batches that are still running.
@@ -312,7 +305,7 @@ class ShardWorker:
             if task.failure is not None or self._closed:
                 break
             under_way.append(self._device.submit(self._decode_batch, task, rows))
-            if len(under_way) > self._decode.device_lanes + task.runner.model.lanes:
+            if len(under_way) > _DEVICE_LANES + task.runner.model.lanes:
                 _finish(under_way.popleft())
         return list(under_way)
 

@@ -3,7 +3,7 @@
 import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -13,11 +13,11 @@ from strobe.core.errors import StrobeError, expect, printable
 from strobe.core.labels import LabelSpace
 from strobe.core.ports import FrameSource, Image, Preparation, RemoteModel
 from strobe.core.records import ModelSpec
-from strobe.engine.engine import EngineOptions, RemoteWorkers
+from strobe.engine.engine import RemoteWorkers
 from strobe.engine.forward import Runner, Shard, ShardResult
 from strobe.engine.loading import inputs_of, load_runner, source_for
 from strobe.engine.views import Crops
-from strobe.engine.worker import ShardWorker
+from strobe.engine.worker import EngineOptions, ShardWorker
 from strobe.models.cores import sharing_cores
 from strobe.models.options import LoadOptions
 from strobe.models.registry import sendable
@@ -47,7 +47,7 @@ class WorkerSpec:
     frames_digest: str
     label_space: LabelSpace
     models: Mapping[str, str]
-    load: Mapping[str, Any]
+    load: LoadOptions
     merge: str
     engine: EngineOptions
     cores: int | None = None
@@ -59,10 +59,6 @@ class WorkerSpec:
     def __post_init__(self) -> None:
         expect(len(self.models) > 0, "worker spec", "at least one model", 0)
         expect(self.cores is None or self.cores >= 1, "cores", ">= 1", self.cores)
-
-
-_NOT_SENT = ("label_space", "progress")
-"""Options that each machine determines for itself when it loads the model."""
 
 
 def worker_spec(
@@ -91,13 +87,12 @@ def worker_spec(
     specs: dict[str, str] = {}
     for name, spec in models.items():
         specs[name], load = sendable(spec, load)
-    plain = {field.name: getattr(load, field.name) for field in fields(load) if field.name not in _NOT_SENT}
     return WorkerSpec(
         dataset=dataset.root.resolve(),
         frames_digest=dataset.frames_digest(),
         label_space=dataset.info.label_space,
         models=specs,
-        load=plain,
+        load=replace(load, label_space=None, progress=None),
         merge=merge,
         engine=engine,
         crops=crops,
@@ -148,7 +143,7 @@ class SpecWorker:
         worker = ShardWorker(
             runners,
             source_for(frame_source(dataset), recipe.engine, recipe.crops),
-            decode=recipe.engine.decode,
+            options=recipe.engine,
             frame_names=dataset.frames.key.tolist(),
             as_input=inputs_of(dataset, recipe.crops),
             tick=self._tick,
@@ -177,7 +172,7 @@ def _runner_of(recipe: WorkerSpec, name: str) -> Runner:
     return load_runner(
         name,
         recipe.models[name],
-        LoadOptions(**{**recipe.load, **recipe.own.get(name, {})}),
+        replace(recipe.load, **recipe.own.get(name, {})),
         recipe.label_space,
         merge=recipe.merge,
         any_classes=name in recipe.any_classes,

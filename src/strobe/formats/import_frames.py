@@ -98,41 +98,6 @@ def _without_masks(
     return {video: keys for video, keys in frames.items() if video not in masks}
 
 
-def import_frames(
-    source: Path,
-    target: Path,
-    *,
-    frames: Mapping[str, Mapping[int, str]],
-    names_at: Mapping[str, NamesAt],
-    boxes: Mapping[str, Mapping[int, Sequence[FrameBox]]],
-    label_space: LabelSpace,
-    label_source: Literal["frame", "anchor"],
-    fps: Fraction | None,
-    name: str,
-    draw: ImportSampling,
-    how: ImportOptions,
-) -> ImportedDataset:
-    """Return candidate sets. A frame's boxes also give its classes."""
-    videos = [
-        SourceVideo(
-            name=video,
-            keys=keys,
-            see=partial(_see, label_space, names_at[video], boxes.get(video, {}), fps),
-            fps=fps,
-        )
-        for video, keys in sorted(frames.items())
-    ]
-    origin = Origin(
-        name=name,
-        format="frames",
-        label_space=label_space,
-        media_root=source,
-        label_source=label_source,
-        with_boxes=any(boxes.values()),
-    )
-    return import_sampled(videos, target, origin=origin, draw=draw, how=how)
-
-
 def _see(
     label_space: LabelSpace,
     names_at: NamesAt,
@@ -202,19 +167,20 @@ def read_frames(
             )
         anchors = {name: [_anchor(row, files.anchors, files.fps) for row in rows] for name, rows in given.items()}
         draw = ImportSampling(k=draw.k, seed=draw.seed, anchors=anchors)
-    return import_frames(
-        source,
-        target,
-        frames=frames,
-        label_space=chosen,
-        label_source=files.label_source,
-        fps=files.fps,
-        names_at={name: _names_at(labels[name], files.label) for name in frames},
-        boxes={name: _boxes_by_frame(rows, chosen) for name, rows in boxes.items()},
+    videos = []
+    for video, keys in sorted(frames.items()):
+        names_at, boxes_at = _names_at(labels[video], files.label), _boxes_by_frame(boxes[video], chosen)
+        see = partial(_see, chosen, names_at, boxes_at, files.fps)
+        videos.append(SourceVideo(name=video, keys=keys, see=see, fps=files.fps))
+    origin = Origin(
         name=printable(target.resolve().name) or "frames",
-        draw=draw,
-        how=how,
+        format="frames",
+        label_space=chosen,
+        media_root=source,
+        label_source=files.label_source,
+        with_boxes=any(boxes.values()),
     )
+    return import_sampled(videos, target, origin=origin, draw=draw, how=how)
 
 
 def _names_at(rows: "Sequence[LabelRow]", always: tuple[str, ...]) -> NamesAt:

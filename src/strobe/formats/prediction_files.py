@@ -1,19 +1,23 @@
 """Parse files of predictions or boxes (JSON, JSONL, CSV or Parquet) into names and values, without validating these."""
 
 import csv
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.core.answers import Answers
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.files import json_of, read_json, reading
+from strobe.core.labels import LabelSpace
 from strobe.core.parquet import numbers_of, read_bounded
 from strobe.formats.frame_matching import FrameRef
 from strobe.models.forms import declared_form
+from strobe.store.brought import Absent
 
 BoxFormat = Literal["auto", "xyxy", "xywh", "cxcywh"]
 """Corners, corner and size, or centre and size. `auto` assumes the file format's convention and checks it."""
@@ -23,6 +27,48 @@ BoxUnits = Literal["auto", "pixels", "normalised"]
 
 Kind = Literal["auto", "logits", "probabilities", "labels"]
 """The type of a file's values. `auto` takes the declared type, or guesses it from the values."""
+
+Answered = TypeVar("Answered", bound=Answers, covariant=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileOptions:
+    """Options that supply facts which prediction files may lack.
+
+    `space` and `box_space` are the classes of files of scores and of boxes: the name of a shipped label space, or your
+    own. `box_images` is a COCO JSON file, such as the ground truth, whose images and categories define the numbers in
+    the results. With `allow_missing`, missing frames are unscored instead of an error.
+    """
+
+    merge: str = "max"
+    kind: Kind = "auto"
+    space: str | LabelSpace | None = None
+    allow_missing: bool = False
+    ignore_extra: bool = False
+    box_space: str | LabelSpace | None = None
+    box_images: Path | None = None
+    box_format: BoxFormat = "auto"
+    box_units: BoxUnits = "auto"
+    absent: Absent = "error"
+
+
+AS_DECLARED = FileOptions()
+"""The options for a file that declares or shows everything itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredictionFile(Generic[Answered]):
+    """The content of a file: answers in the order of the dataset's frames, the facts stored with them, and notes."""
+
+    answers: Answered
+    facts: Mapping[str, str]
+    notes: tuple[str, ...]
+
+
+def out_of_reach(label_space: LabelSpace, childless: Sequence[int]) -> dict[str, str]:
+    """Return the classes to which no class of a file maps, as a fact to store with the answers."""
+    return {"childless": json.dumps([label_space.ids[place] for place in childless])} if childless else {}
+
 
 _KINDS = (None, "logits", "probabilities", "labels")
 

@@ -15,7 +15,6 @@ space.
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,24 +32,15 @@ from strobe.core.tasks import Task
 from strobe.formats.box_checks import check_boxes, check_numbering
 from strobe.formats.box_files import is_box_source, read_boxes_of_tool
 from strobe.formats.frame_matching import FrameRef, match_frames
-from strobe.formats.prediction_files import BoxFormat, BoxUnits, RawDetections, read_raw_detections
+from strobe.formats.prediction_files import (
+    AS_DECLARED,
+    FileOptions,
+    PredictionFile,
+    RawDetections,
+    out_of_reach,
+    read_raw_detections,
+)
 from strobe.store.brought import Absent
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DetectionFile:
-    """The detections, and notes about them.
-
-    `n_dropped` counts boxes whose class maps to no class of the dataset. `n_extra` counts boxes on images outside the
-    dataset. `childless` are the dataset's classes that no class of the file maps to.
-    """
-
-    answers: BoxAnswers
-    source_space: str
-    n_dropped: int
-    n_extra: int
-    childless: tuple[int, ...]
-    notes: tuple[str, ...]
 
 
 def task_of_file(path: Path) -> Task:
@@ -79,62 +69,31 @@ def _is_coco(data: object) -> bool:
 
 
 def read_detections(
-    path: Path,
-    dataset: Dataset,
-    *,
-    name: str | None = None,
-    source_space: str | None = None,
-    images: Path | None = None,
-    box_format: BoxFormat = "auto",
-    box_units: BoxUnits = "auto",
-    absent: Absent = "error",
-    ignore_extra: bool = False,
-) -> DetectionFile:
-    """Return the file's boxes in the dataset's classes and frames.
-
-    `source_space` names the shipped space that class numbers refer to. `images` is a COCO JSON file, such as the ground
-    truth, whose images and categories define the numbers in the results.
-    """
+    path: Path, dataset: Dataset, options: FileOptions = AS_DECLARED, *, name: str | None = None
+) -> PredictionFile[BoxAnswers]:
+    """Return the file's boxes in the dataset's classes and frames."""
     if not path.exists():
         raise StrobeError(f"{printable(path)}: no such file")
     raw = read_boxes_of_tool(path) if is_box_source(path) else read_raw_detections(path)
-    if images is not None:
-        _explain(raw, images)
-    return match_detections(
-        raw,
-        dataset,
-        path=path,
-        name=name or path.stem,
-        source_space=source_space,
-        box_format=box_format,
-        box_units=box_units,
-        absent=absent,
-        ignore_extra=ignore_extra,
-    )
+    if options.box_images is not None:
+        _explain(raw, options.box_images)
+    return match_detections(raw, dataset, options, path=path, name=name or path.stem)
 
 
 def match_detections(
-    raw: RawDetections,
-    dataset: Dataset,
-    *,
-    path: Path | str,
-    name: str,
-    source_space: str | LabelSpace | None = None,
-    box_format: BoxFormat = "auto",
-    box_units: BoxUnits = "auto",
-    absent: Absent = "error",
-    ignore_extra: bool = False,
-) -> DetectionFile:
-    """Return boxes by frame, from a file or memory, in the dataset's classes and frames.
+    raw: RawDetections, dataset: Dataset, options: FileOptions, *, path: Path | str, name: str
+) -> PredictionFile[BoxAnswers]:
+    """Return boxes by frame, from a file or memory, in the dataset's classes and frames. `path` names them in errors.
 
-    `path` names them in errors.
+    The fact `dropped` counts boxes whose class maps to no class of the dataset.
     """
-    frame, listed, n_extra, matched = _frames(path, raw, dataset, ignore_extra=ignore_extra)
+    absent: Absent = "unscored" if options.allow_missing else options.absent
+    frame, listed, n_extra, matched = _frames(path, raw, dataset, ignore_extra=options.ignore_extra)
     if not np.isfinite(raw.score).all():
         row = int(np.flatnonzero(~np.isfinite(raw.score))[0])
         raise InvalidFile(path, "a score is NaN or infinite", where=raw.where(row))
     target = dataset.info.label_space
-    source = _source(path, raw, target, source_space)
+    source = _source(path, raw, target, options.box_space)
     own = _classes(path, raw, source)
     with in_file(path):
         chosen = projection_between(source, target)
@@ -144,8 +103,8 @@ def match_detections(
         raw,
         frame,
         dataset,
-        raw.form if box_format == "auto" else box_format,
-        raw.units if box_units == "auto" else box_units,
+        raw.form if options.box_format == "auto" else options.box_format,
+        raw.units if options.box_units == "auto" else options.box_units,
     )
     notes += [matched] if matched else []
     check_numbering(path, xyxy, frame, raw, label, dataset, f"those of {source.name}")
@@ -174,14 +133,9 @@ def match_detections(
         scored=scored,
         model=name,
     )
-    return DetectionFile(
-        answers=answers,
-        source_space=source.name,
-        n_dropped=int(lost.sum()),
-        n_extra=n_extra,
-        childless=_childless(path, raw, source, chosen),
-        notes=tuple(notes),
-    )
+    dropped = {"space": source.name, "dropped": str(int(lost.sum()))}
+    facts = {**dropped, **out_of_reach(target, _childless(path, raw, source, chosen))}
+    return PredictionFile(answers=answers, facts=facts, notes=(f"{len(answers)} boxes in {source.name}", *notes))
 
 
 def _explain(raw: RawDetections, images: Path) -> None:

@@ -14,8 +14,8 @@ themselves. Class numbers must be declared (`space`). Parquet declares `kind` an
 """
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -30,93 +30,48 @@ from strobe.core.projections import projection_between
 from strobe.core.readings import read_as
 from strobe.core.score_kinds import kind_of_scores
 from strobe.formats.frame_matching import match_frames
-from strobe.formats.prediction_files import Kind, RawPredictions, read_raw
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PredictionFile:
-    """The predictions, and what was declared or assumed when they were read.
-
-    `childless` are the dataset's classes that no answer maps to. `readings` are the guesses. `form` are the facts of a
-    file that declares itself a form of another model.
-    """
-
-    answers: ClassAnswers
-    kind: str
-    source_space: str
-    n_extra: int
-    childless: tuple[int, ...]
-    readings: tuple[str, ...] = ()
-    form: Mapping[str, str] = field(default_factory=dict)
-
-    def facts(self) -> dict[str, str]:
-        """Return what is stored with the answers."""
-        return {"kind": self.kind, "space": self.source_space, "readings": json.dumps(self.readings), **self.form}
+from strobe.formats.prediction_files import (
+    AS_DECLARED,
+    FileOptions,
+    PredictionFile,
+    RawPredictions,
+    out_of_reach,
+    read_raw,
+)
 
 
 def read_predictions(
-    path: Path,
-    dataset: Dataset,
-    *,
-    name: str | None = None,
-    kind: Kind = "auto",
-    source_space: str | None = None,
-    merge: str = "max",
-    allow_missing: bool = False,
-    ignore_extra: bool = False,
-) -> PredictionFile:
+    path: Path, dataset: Dataset, options: FileOptions = AS_DECLARED, *, name: str | None = None
+) -> PredictionFile[ClassAnswers]:
     """Return the file's predictions in the order of the dataset's frames.
 
-    `kind` and `source_space` (a shipped label space) apply if the file does not declare them. Missing frames raise an
-    error that gives their number and names the first. With `allow_missing`, missing frames are unscored instead.
+    The options apply if the file does not declare its kind or label space. Missing frames raise an error that gives
+    their number and names the first.
     """
     if not path.exists():
         raise StrobeError(f"no such file: {printable(path)}")
     if path.is_dir():
         raise StrobeError(f"{printable(path)} is a folder; give one prediction file (JSON, JSONL, CSV or Parquet)")
     raw = read_raw(path)
-    found = match_predictions(
-        raw,
-        dataset,
-        path=path,
-        name=name or path.stem,
-        kind=kind,
-        source_space=source_space,
-        merge=merge,
-        allow_missing=allow_missing,
-        ignore_extra=ignore_extra,
-    )
-    return replace(found, form=raw.form)
+    found = match_predictions(raw, dataset, options, path=path, name=name or path.stem)
+    return replace(found, facts={**found.facts, **raw.form})
 
 
 def match_predictions(
-    raw: RawPredictions,
-    dataset: Dataset,
-    *,
-    path: Path | str,
-    name: str,
-    kind: Kind = "auto",
-    source_space: str | LabelSpace | None = None,
-    merge: str = "max",
-    allow_missing: bool = False,
-    ignore_extra: bool = False,
-) -> PredictionFile:
-    """Return predictions by frame, from a file or from memory (`path` names them in errors), in the dataset's order.
-
-    `source_space` may also be your own label space.
-    """
+    raw: RawPredictions, dataset: Dataset, options: FileOptions, *, path: Path | str, name: str
+) -> PredictionFile[ClassAnswers]:
+    """Return predictions by frame, from a file or from memory, in the dataset's order. `path` names them in errors."""
     if not raw.frames:
         raise InvalidFile(path, "it contains no predictions")
     _no_duplicates(path, raw.frames)
-    rows, wanted, n_extra = _match(path, raw.frames, dataset, ignore_extra=ignore_extra)
-    _nothing_missing(path, rows, dataset, allow_missing=allow_missing)
+    rows, wanted, n_extra = _match(path, raw.frames, dataset, ignore_extra=options.ignore_extra)
+    _nothing_missing(path, rows, dataset, allow_missing=options.allow_missing)
     values = [raw.values[place] for place in wanted]
     frames = [raw.frames[place] for place in wanted]
     scored = np.zeros(len(dataset.frames), dtype=bool)
     scored[rows] = True
-    declared = kind if kind != "auto" else raw.kind
-    declared_space = source_space or raw.space
-    model = name
+    declared = options.kind if options.kind != "auto" else raw.kind
+    declared_space, merge = options.space or raw.space, options.merge
     label_space = dataset.info.label_space
     if isinstance(values[0], int | str) and not isinstance(values[0], bool):
         if declared in ("logits", "probabilities"):
@@ -124,21 +79,16 @@ def match_predictions(
         source, predicted, childless = _labels(path, frames, values, label_space, declared_space)
         label = np.full(len(dataset.frames), -1, dtype=np.int64)
         label[rows] = predicted
-        return PredictionFile(
-            answers=ClassAnswers.from_labels(model, label, scored=scored),
-            kind="labels",
-            source_space=source.name,
-            n_extra=n_extra,
-            childless=childless,
-            readings=_space_reading(source, label_space, declared_space, "its classes are not all in the dataset's"),
-        )
+        answers = ClassAnswers.from_labels(name, label, scored=scored)
+        readings = _space_reading(source, label_space, declared_space, "its classes are not all in the dataset's")
+        return _file(answers, "labels", source, label_space, childless, readings, n_extra)
     if declared == "labels":
         raise InvalidFile(path, "declared as labels, but it holds scores")
     matrix = _matrix(path, frames, values)
     chosen = _projection(path, matrix.shape[1], label_space, raw.columns, declared_space)
     # Check before projecting, because NaN in an unmapped class also shows that the model is broken.
     with in_file(path):
-        check_scores(matrix, names=[printable(frame) for frame in frames], what=model)
+        check_scores(matrix, names=[printable(frame) for frame in frames], what=name)
     readings = _space_reading(chosen.source, label_space, declared_space or raw.columns, f"{matrix.shape[1]} scores")
     if declared is None:
         with in_file(path):
@@ -160,7 +110,7 @@ def match_predictions(
             best = np.full(len(scores), -1, dtype=np.int32)
             best[rows] = matrix.argmax(axis=1)
         answers = ClassAnswers.from_scores(
-            model,
+            name,
             scores,
             kind="logits" if merge == "sum" else score_kind,
             scored=scored,
@@ -168,14 +118,21 @@ def match_predictions(
             own_label=best,
             names=[str(key) for key in dataset.frames.key],
         )
-    return PredictionFile(
-        answers=answers,
-        kind=score_kind,
-        source_space=chosen.source.name,
-        n_extra=n_extra,
-        childless=chosen.childless,
-        readings=readings,
-    )
+    return _file(answers, score_kind, chosen.source, label_space, chosen.childless, readings, n_extra)
+
+
+def _file(
+    answers: ClassAnswers,
+    kind: str,
+    source: LabelSpace,
+    target: LabelSpace,
+    childless: Sequence[int],
+    readings: Sequence[str],
+    n_extra: int,
+) -> PredictionFile[ClassAnswers]:
+    facts = {"kind": kind, "space": source.name, "readings": json.dumps(readings), **out_of_reach(target, childless)}
+    extra = f", {n_extra} frames skipped" if n_extra else ""
+    return PredictionFile(answers=answers, facts=facts, notes=(f"{kind} in {source.name}{extra}", *readings))
 
 
 # -- checking ----------------------------------------------------------------------------------------------------

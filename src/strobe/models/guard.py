@@ -5,7 +5,7 @@ any script you start. Modules in its folder belong to it (`strobe.models.own_fil
 files that it reads while loading, because they are part of its cache key. Its exceptions and its calls to exit become a
 one-line error that names the line in the file. Its output goes to stderr, because stdout belongs to the command.
 
-`guarded` fills in the optional attributes of a model.
+`GuardedModel` fills in the optional attributes of a model.
 """
 
 import hashlib
@@ -18,6 +18,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
@@ -27,9 +28,9 @@ from numpy.typing import NDArray
 
 from strobe.core.errors import ModelFailed, StrobeError, UnknownName, printable
 from strobe.core.files import sha256_of_file
-from strobe.core.ports import EncodedClassifier, Image, Preparation
+from strobe.core.ports import Image, Preparation
 from strobe.core.records import ModelSpec
-from strobe.core.remote import Reply, RequestLimits
+from strobe.core.remote import RequestLimits
 from strobe.models.options import LoadOptions, ModelName, require_file
 from strobe.models.own_files import MODULE, OPENED_BY_LIBRARIES, OwnImports, Watch, named_beside, watching
 from strobe.models.plan import AsDecoded
@@ -259,19 +260,31 @@ class FunctionClassifier(FunctionModel):
 class GuardedModel:
     """A model from a user's file behind the full port. Its errors name the line in the file and do not end the run.
 
-    This is the only place that defines the defaults for a model without `device`, `lanes` or `preparation`.
+    It has the optional methods that the model has. This is the only place that defines the defaults for a model without
+    `device`, `lanes` or `preparation`.
     """
+
+    prepare: Callable[[Image], Any]
+    forward: Callable[[Sequence[Any]], Any]
+    limits: RequestLimits
+    input_hw: tuple[int, int] | None
 
     def __init__(self, model: Any, path: Path | None, spec: ModelSpec) -> None:
         self.spec = spec
         self.device, self.lanes = str(getattr(model, "device", "cpu")), int(getattr(model, "lanes", 1))
         self.preparation: Preparation | None = _sendable(getattr(model, "preparation", None))
         self._model, self._path = model, path
+        names = ["prepare", "forward", "prepare_encoded"]
+        if is_remote(model):
+            names, self.limits = ["prepare", "ask"], model.limits
+        elif all(hasattr(model, part) for part in ("input_hw", "input_pixels", "input_scores")):
+            names += ["input_pixels", "input_scores"]
+            self.input_hw = model.input_hw
+        vars(self).update({name: partial(self._call, name) for name in names if hasattr(model, name)})
 
-    def prepare(self, image: Image) -> Any:
-        """Call the model's `prepare`."""
+    def _call(self, name: str, *given: Any, **named: Any) -> Any:
         with raising(self._path):
-            return self._model.prepare(image)
+            return getattr(self._model, name)(*given, **named)
 
     def prepare_input(self, image: Image) -> Any:
         """Call the model's `prepare_input`.
@@ -283,67 +296,7 @@ class GuardedModel:
                 f"{printable(self.spec.name)}: these frames are model inputs, which must not be resized or cropped, "
                 "but the model has no prepare_input(image); add one, see docs/models.md"
             )
-        with raising(self._path):
-            return self._model.prepare_input(image)
-
-    def forward(self, prepared: Sequence[Any]) -> Any:
-        """Call the model's `forward`."""
-        with raising(self._path):
-            return self._model.forward(prepared)
-
-
-class _GuardedEncoded(GuardedModel):
-    """The same wrapper for a model that decodes on its own device."""
-
-    def prepare_encoded(self, files: Sequence[bytes]) -> Sequence[Any]:
-        with raising(self._path):
-            decoded: Sequence[Any] = self._model.prepare_encoded(files)
-            return decoded
-
-
-class _GuardedGradients(GuardedModel):
-    """The same wrapper for a model that has gradients."""
-
-    @property
-    def input_hw(self) -> tuple[int, int] | None:
-        height_width: tuple[int, int] | None = self._model.input_hw
-        return height_width
-
-    def input_pixels(self, image: Image) -> Image:
-        with raising(self._path):
-            pixels: Image = self._model.input_pixels(image)
-            return pixels
-
-    def input_scores(self, pixels: Any) -> Any:
-        with raising(self._path):
-            return self._model.input_scores(pixels)
-
-
-class _GuardedBoth(_GuardedEncoded, _GuardedGradients):
-    """The same wrapper for a model that decodes on its device and has gradients, as strobe's torch classifiers do."""
-
-
-class GuardedRemote(GuardedModel):
-    """The same wrapper for a model behind an address."""
-
-    @property
-    def limits(self) -> RequestLimits:
-        """How the service may be asked."""
-        limits: RequestLimits = self._model.limits
-        return limits
-
-    def ask(self, prepared: Sequence[Any], *, sources: Sequence[str], attempt: int = 0) -> Reply:
-        """Call the model's `ask`."""
-        with raising(self._path):
-            reply: Reply = self._model.ask(prepared, sources=sources, attempt=attempt)
-            return reply
-
-
-_GUARDS = {
-    (False, False): GuardedModel, (True, False): _GuardedEncoded, (False, True): _GuardedGradients,
-    (True, True): _GuardedBoth,
-}  # fmt: skip
-"""The wrapper for each combination of two facts: whether a model decodes, and whether it has gradients."""
+        return self._call("prepare_input", image)
 
 
 def _sendable(preparation: Preparation | None) -> Preparation | None:
@@ -352,13 +305,6 @@ def _sendable(preparation: Preparation | None) -> Preparation | None:
         return None if MODULE.encode() in pickle.dumps(preparation) else preparation
     except (pickle.PicklingError, TypeError, AttributeError):
         return None
-
-
-def guarded(made: Any, path: Path | None, spec: ModelSpec) -> GuardedModel:
-    """Return the model behind the full port with this spec. `path` is its file, if it has one."""
-    if is_remote(made):
-        return GuardedRemote(made, path, spec)
-    return _GUARDS[isinstance(made, EncodedClassifier), _has_gradients(made)](made, path, spec)
 
 
 def is_remote(made: Any) -> bool:
@@ -370,10 +316,6 @@ def has_port(made: Any) -> bool:
     """Return whether this is a model: an object with `spec`, `prepare`, and `forward` or `ask`."""
     is_model = isinstance(getattr(made, "spec", None), ModelSpec) and hasattr(made, "prepare")
     return is_model and (hasattr(made, "forward") or is_remote(made))
-
-
-def _has_gradients(made: Any) -> bool:
-    return all(hasattr(made, part) for part in ("input_hw", "input_pixels", "input_scores"))
 
 
 def is_module(thing: object) -> bool:

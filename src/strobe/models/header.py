@@ -10,9 +10,9 @@ from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.files import json_of, write_bytes
 from strobe.core.labels import LabelSpace
 from strobe.core.late import require
+from strobe.core.readers import safetensors_header
 from strobe.models.options import LoadOptions, ModelName
 from strobe.models.plan import ImagePlan
-from strobe.models.tensor_files import safetensors_metadata
 
 _KEY = "strobe"
 
@@ -45,8 +45,8 @@ def read_header(path: Path) -> Header | None:
     damaged.
     """
     try:
-        text = safetensors_metadata(path).get(_KEY)
-    except (OSError, ValueError, AttributeError):  # loading the tensors later reports the error
+        text = (safetensors_header(path)[0].get("__metadata__") or {}).get(_KEY)
+    except (StrobeError, OSError, ValueError, AttributeError):  # loading the tensors later reports the error
         return None
     if text is None:
         return None

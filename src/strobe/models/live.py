@@ -20,7 +20,7 @@ from strobe.core.labels import LabelSpace
 from strobe.core.ports import Classifier, Detector, Image
 from strobe.core.records import Detections, ModelSpec
 from strobe.models.detectors.py import FunctionDetector
-from strobe.models.guard import FunctionClassifier, guarded, has_port, is_module, probe_images
+from strobe.models.guard import FunctionClassifier, GuardedModel, has_port, is_module, probe_images
 from strobe.models.identity import CannotFingerprint, digest_of
 from strobe.models.kinds import RETURN_KIND, with_kind
 from strobe.models.live_transform import BatchFunction, as_floats, transform_of, tried
@@ -101,7 +101,7 @@ def _spoken(made: Any, model: ModelName, transform: Any, labels: Any) -> Classif
         raise ModelFailed(
             f"{printable(model.plain)}: this model has its own preprocessing and classes; remove transform= and labels="
         )
-    return guarded(made, None, made.spec)
+    return GuardedModel(made, None, made.spec)
 
 
 # -- torch modules -------------------------------------------------------------------------------------------------

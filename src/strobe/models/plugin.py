@@ -31,8 +31,8 @@ from strobe.core.ports import Classifier, Detector
 from strobe.core.records import ModelSpec
 from strobe.models.guard import (
     FunctionClassifier,
+    GuardedModel,
     PluginObject,
-    guarded,
     is_module,
     is_remote,
     made_by_file,
@@ -82,7 +82,7 @@ def load(model: ModelName, options: LoadOptions) -> Classifier | Detector:
     elif not network and not is_remote(product):  # a network has run on test images, and a remote request costs money
         plugin.tried(lambda: product.forward([product.prepare(probe_image())]))
     spec = _keyed(product.spec, plugin, is_function=is_function)
-    return guarded(product, path, spec)
+    return GuardedModel(product, path, spec)
 
 
 def _find_kind(function: FunctionClassifier, plugin: PluginObject) -> None:

@@ -126,11 +126,13 @@ def load_model(text: str, options: LoadOptions) -> Classifier | Detector:
 
 def _of_plugin(made: Any, plugin: Plugin) -> Classifier | Detector:
     """Return a model of an installed package behind the full port. The package and its version are part of its key."""
-    from strobe.models.guard import guarded, has_port
+    from strobe.models.guard import GuardedModel, has_port
 
     if not has_port(made):
         raise plugin.failed(f"load() returned {type(made).__name__}, expected an object with spec, prepare and forward")
-    return guarded(made, None, replace(made.spec, preprocessing={**made.spec.preprocessing, "plugin": plugin.package}))
+    return GuardedModel(
+        made, None, replace(made.spec, preprocessing={**made.spec.preprocessing, "plugin": plugin.package})
+    )
 
 
 def sendable(text: str, options: LoadOptions) -> tuple[str, LoadOptions]:

@@ -9,7 +9,7 @@ import io
 import math
 import pickletools
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,14 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strobe.core.errors import InvalidFile, StrobeError, printable
-from strobe.core.files import json_of
+from strobe.core.readers import safetensors_header
 
 Tensors = dict[str, NDArray[Any]]
 
 _LARGEST = 1 << 30
 """The largest weights file in bytes. The file is in memory while it is read."""
-_LONGEST_HEADER = 100_000_000
-"""The longest header of a safetensors file, as in its own library."""
 _MOST_DIMENSIONS = 8
 
 _MAGIC, _VERSION = 0x1950A86A20F9469CFC6C, 1001
@@ -245,8 +243,9 @@ def _counts(values: Any) -> bool:
 def read_safetensors(path: Path) -> Tensors:
     """Return the tensors of a safetensors file whose types numpy has."""
     try:
+        header, begin = safetensors_header(path)
+        header.pop("__metadata__", None)
         content = path.read_bytes()
-        header, begin = _header(content, len(content))
         tensors = {}
         for name, entry in header.items():
             first, end = entry["data_offsets"]
@@ -257,24 +256,3 @@ def read_safetensors(path: Path) -> Tensors:
         raise InvalidFile(
             path, f"not a safetensors file ({printable(error, limit=120)})", hint="is it damaged?"
         ) from error
-
-
-def safetensors_metadata(path: Path) -> Mapping[str, str]:
-    """Return the texts in the header of a safetensors file. Raises ValueError or OSError for another file."""
-    with path.open("rb") as file:
-        head = file.read(8)
-        content = head + file.read(min(int.from_bytes(head, "little"), _LONGEST_HEADER))
-        return _header(content, path.stat().st_size, keep=True)[0].get("__metadata__") or {}
-
-
-def _header(content: bytes, size: int, *, keep: bool = False) -> tuple[dict[str, Any], int]:
-    """Return the header, with its texts if requested, and where the numbers begin."""
-    length = int.from_bytes(content[:8], "little")
-    if len(content) < 8 or length > min(size - 8, _LONGEST_HEADER):
-        raise ValueError("its header is longer than the file")
-    header = json_of(content[8 : 8 + length])
-    if not isinstance(header, dict):
-        raise ValueError("its header is no table")
-    if not keep:
-        header.pop("__metadata__", None)
-    return header, 8 + length

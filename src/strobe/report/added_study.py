@@ -36,9 +36,9 @@ def added_study(study: Study, plugin: Plugin, own: Sequence[Study]) -> Study:
     """
     expect(study.name == plugin.name, "name of the study", f"{plugin.name}, as its entry point", study.name)
     for name in study.tables:
-        _check_name("table", name, taken=name == "sets" or any(name in one.tables for one in own))
+        _check_name("table", name, taken=name == "sets" or any(name in other.tables for other in own))
     calls = _PluginCalls(plugin, [drawing for each in own for drawing in each.drawings])
-    default: dict[str, Any] = {one.name: one.default for one in fields(Study)}
+    default: dict[str, Any] = {field.name: field.default for field in fields(Study)}
     functions: dict[str, Any] = {
         name: partial(calls.answer, name, default[name], getattr(study, name)) for name in _ASKED
     }

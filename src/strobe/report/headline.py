@@ -158,15 +158,15 @@ def notes(models: Mapping[str, ModelResult], view: View) -> list[str]:
     """Return the notes below the table of a task's models, as lines without a full stop."""
     cautions = [text for text in (*view.doubts, *view.results.dataset.cautions(), *note_lines(models)) if text]
     lines = [few_videos(view), *(view.words.say(text, names=models) for text in cautions)]
-    judged = {name: one for name, one in models.items() if isinstance(one, ClassificationResult)}
-    never = [printable(name) for name, one in judged.items() if one.acc_orig.value == 0]
+    judged = {name: model for name, model in models.items() if isinstance(model, ClassificationResult)}
+    never = [printable(name) for name, model in judged.items() if model.acc_orig.value == 0]
     if never and len(never) < len(models):
-        item = "image" if view.variants or view.words.is_still else "anchor"
-        lines.append(f"{some(never)} {'is' if len(never) == 1 else 'are'} wrong on every {item}. {SUSPECT}")
-    lines += [f"{printable(name)}: {stopped(one)}" for name, one in judged.items() if one.stopped_early]
-    lines += [_unscored(name, one, view) for name, one in models.items() if one.unscored.sets]
+        noun = "image" if view.variants or view.words.is_still else "anchor"
+        lines.append(f"{some(never)} {'is' if len(never) == 1 else 'are'} wrong on every {noun}. {SUSPECT}")
+    lines += [f"{printable(name)}: {stopped(model)}" for name, model in judged.items() if model.stopped_early]
+    lines += [_unscored(name, model, view) for name, model in models.items() if model.unscored.sets]
     lines += [*out_of_reach(models), *published_means(models)]
-    lines += [_ceiling(one.ceiling, view) for one in judged.values() if one.ceiling]
+    lines += [_ceiling(model.ceiling, view) for model in judged.values() if model.ceiling]
     return list(dict.fromkeys(filter(None, lines)))
 
 
@@ -177,15 +177,15 @@ def _page_notes(models: Mapping[str, ModelResult], view: View) -> list[str]:
     lines = [] if reason is None else [f"no intervals: {view.words.say(printable(reason))}"]
     lines += [view.words.say(figure.reason) for figure in figures if figure.reason and figure.low is not None]
     lines += notes(models, view)
-    for name, one in view.drawn(models).items():
-        if isinstance(one, ClassificationResult) and (of := one.all_classes) is not None:
+    for name, model in view.drawn(models).items():
+        if isinstance(model, ClassificationResult) and (of := model.all_classes) is not None:
             originals = of.pictures[0]
             lines.append(
                 f"{printable(name)} is right on {with_interval(originals.own)} % if it chooses among the {of.n_own:,} "
                 f"classes of the data, and on {with_interval(originals.all)} % if it chooses among all its "
                 f"{of.n_all:,} classes"
             )
-    if any(isinstance(one, ClassificationResult) for one in models.values()):
+    if any(isinstance(model, ClassificationResult) for model in models.values()):
         lines.append(printed_on(view.results.dataset.name))
     names = tuple(map(printable, models))
     texts = [line if line.startswith(names) else f"{line[:1].upper()}{line[1:]}" for line in lines]
@@ -348,7 +348,7 @@ def headline_lines(results: Results) -> list[Lines]:
     for study in applying(view):
         for title, columns, rows, lines in study.lines(view):
             out.append((f"{printable(data.name)}: {title[:1].lower()}{title[1:]}", columns, rows, lines))
-    return [view.cautioned(one) for one in out]
+    return [view.cautioned(table) for table in out]
 
 
 def _no_intervals(view: View, models: Mapping[str, ModelResult], columns: Sequence[Measure[Any]]) -> str:

@@ -69,10 +69,10 @@ class PageOptions:
     paper: Paper | None = None
 
     def __post_init__(self) -> None:
-        expect(self.gallery_sets >= 0, "gallery_sets", ">= 0", self.gallery_sets)
-        expect(32 <= self.picture_px <= 2000, "picture_px", "32–2000", self.picture_px)
+        expect(self.gallery_sets >= 0, "<<gallery>>", ">= 0", self.gallery_sets)
+        expect(32 <= self.picture_px <= 2000, "<<image_px>>", "32 to 2000", self.picture_px)
         expect(1 <= self.quality <= 100, "quality", "1–100", self.quality)
-        expect(self.max_megabytes is None or self.max_megabytes > 0, "max_megabytes", "> 0", self.max_megabytes)
+        expect(self.max_megabytes is None or self.max_megabytes > 0, "<<max_mb>>", "> 0", self.max_megabytes)
 
     def max_bytes(self, n_models: int) -> int:
         """Return the size limit of the images for this number of models."""

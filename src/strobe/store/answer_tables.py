@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from strobe.core.answers import ANSWERS, Answers, BoxAnswers, ClassAnswers, State
+from strobe.core.answers import Answers, BoxAnswers, ClassAnswers, State, task_of
 from strobe.core.errors import InvalidFile, printable
 from strobe.core.files import regular, replacing
 from strobe.core.parquet import arrow_of, numbers_of, read_bounded
@@ -147,15 +147,8 @@ def said_of(metadata: Mapping[bytes, bytes] | None) -> dict[str, str]:
     return {key.removeprefix("strobe."): value for key, value in own.items()}
 
 
-def write_columns(path: Path, columns: Columns, said: Mapping[str, str]) -> None:
-    """Write the columns as a Parquet file with this metadata, atomically."""
-    content = parquet_of(columns, said)
-    with replacing(path) as temporary:
-        temporary.write_bytes(content)
-
-
 def write_named(path: Path, columns: Columns, said: Mapping[str, str]) -> Path:
-    """Write the same under a name with the digest, replacing the file at `path`, atomically. Return the new path."""
+    """Write a Parquet file in place of the file at `path`, atomically, with its digest in its name. Return its path."""
     content = parquet_of(columns, said)
     named = with_digest_in_name(path, hashlib.sha256(content).hexdigest())
     with replacing(named) as temporary:
@@ -412,7 +405,7 @@ BROUGHT: Mapping[Task, Format] = {
 
 def table_of(rows: Rows, answers: Answers) -> pa.Table:
     """Return the answers to these rows as the columns of a shard, together with the row numbers."""
-    task = next(task for task, record in ANSWERS.items() if isinstance(answers, record))
+    task = task_of(answers)
     said = {"task": task.value, "model": answers.model, "kind": getattr(answers, "kind", "")}
     columns = SHARDS[task].columns(answers, np.arange(len(rows)))
     return pa.table({"row": pa.array(rows, pa.int64()), **columns}).replace_schema_metadata(said)

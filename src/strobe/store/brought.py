@@ -8,12 +8,12 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from strobe.core.answers import Answers
+from strobe.core.answers import Answers, task_of
 from strobe.core.errors import InvalidFile
-from strobe.core.files import matching, sha256_of_file
+from strobe.core.files import matching, sha256_of_file, write_bytes
 from strobe.core.parquet import arrow_of, read_footer
 from strobe.core.tasks import Task
-from strobe.store.answer_tables import BROUGHT, AnswerShape, TablePart, read_columns, said_of, write_columns
+from strobe.store.answer_tables import BROUGHT, AnswerShape, TablePart, parquet_of, read_columns, said_of
 from strobe.store.frame_names import FrameNames
 from strobe.store.shards import plain_name
 
@@ -25,19 +25,20 @@ _AGAIN = "remove it and pass the file with -m preds:FILE again"
 
 
 def keep_brought(
-    run: Path, answers: Answers, *, task: Task, frames: FrameNames, source: Path | None, facts: Mapping[str, str]
+    run: Path, answers: Answers, *, frames: FrameNames, source: Path | None, facts: Mapping[str, str]
 ) -> Path:
     """Store a model's answers with these facts. The answers are in the dataset's classes and in full precision.
 
     `source` is the original file of the answers, or None if a program passed them.
     """
-    rows = np.flatnonzero(answers.scored)
+    task, rows = task_of(answers), np.flatnonzero(answers.scored)
     ids = {"frame_id": arrow_of(pa, frames.ids(rows))}
     metadata = {"schema": "1", "model": answers.model, "source": "memory", "sha256": ""}
     if source is not None:
         metadata |= {"source": source.name, "sha256": _digest(source)}
     path = run / _FOLDER / f"{plain_name(answers.model)}.parquet"
-    write_columns(path, ids | BROUGHT[task].columns(answers, rows), {**metadata, "task": task, **facts})
+    columns = ids | BROUGHT[task].columns(answers, rows)
+    write_bytes(path, parquet_of(columns, {**metadata, "task": task, **facts}).to_pybytes())
     return path
 
 

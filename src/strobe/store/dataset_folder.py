@@ -29,46 +29,27 @@ from strobe.core.records import Verdict
 from strobe.core.seals import DIGESTS, check_file, digest_of_json, read_digests, write_digests
 from strobe.core.swaps import Staged, settle, swapping
 from strobe.core.tables import Boxes, Frames, Hints, Labels, LazyColumn, Sets, Videos, texts
-from strobe.store.assemble import assemble, said, variants_of, with_info
+from strobe.store.checks import check_tables, said, variants_of, with_info
 from strobe.store.dataset_json import read_info, write_info
-from strobe.store.ports import Tables
 from strobe.store.tables import Column, Table, TableSchema, columns_of, read_table, schemas
 
 _ROWS = 2**17
 """Rows per block when a table's texts are converted to numbers."""
 
 
-class TableFolder:
-    """The tables of a dataset folder on this machine."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def has(self, name: str) -> bool:
-        """Return whether the folder has this table."""
-        return self.path(name).is_file()
-
-    def path(self, name: str) -> Path:
-        """Return the table's file, which must be inside the folder."""
-        return inside(self.folder, f"{name}.parquet")
-
-    def sha256(self, name: str) -> str:
-        """Return the digest of the table's file."""
-        return sha256_of_file(self.path(name))
+def _path(folder: Path, name: str) -> Path:
+    """Return a table's file, which must be inside the folder."""
+    return inside(folder, f"{name}.parquet")
 
 
-def read_vouched(tables: Tables, folder: Path, info: DatasetInfo, schema: int, *, people: bool = True) -> Dataset:
-    """Return the dataset of a verified folder; if `people` is false, people's answers are not read."""
-    known = schemas(schema)
+def _read_tables(folder: Path, info: DatasetInfo, known: Mapping[str, TableSchema], names: Collection[str]) -> Dataset:
+    """Return the dataset of a folder whose tables were checked. `names` are those that are read."""
+    paths = {name: _path(folder, name) for name in known}
 
     def table(name: str) -> dict[str, Column]:
-        return read_table(tables.path(name), known[name])
+        return read_table(paths[name], known[name])
 
-    def have(name: str) -> bool:
-        return name in known and tables.has(name)
-
-    videos = Videos(**table("videos"))
-    path = tables.path("frames")
+    videos, path = Videos(**table("videos")), paths["frames"]
     ids = arrow_of(pa, videos.video_id.tolist())
     video = _places(path, "video_id", ids)
     index = _numbers(path, known["frames"], "index")
@@ -82,11 +63,11 @@ def read_vouched(tables: Tables, folder: Path, info: DatasetInfo, schema: int, *
     frames = Frames(video=video, index=index, **later)  # type: ignore[arg-type]  # read on first use
     places = _FrameIds(ids, video, index)
     classes = arrow_of(pa, info.label_space.ids)
-    sets = _sets(tables.path("sets"), known["sets"], places)
-    variants = variants_of(tables.path("variants"), table("variants")) if have("variants") else None
-    if have("set_info"):
+    sets = _sets(paths["sets"], known["sets"], places)
+    variants = variants_of(paths["variants"], table("variants")) if "variants" in names else None
+    if "set_info" in names:
         sets = with_info(folder, sets, table("set_info"), variants)
-    spoken: dict[str, Any] = {name: said(folder, name, table(name)) for name in GROWING if people and have(name)}
+    people: dict[str, Any] = {name: said(folder, name, table(name)) for name in GROWING if name in names}
     return Dataset(
         info=info,
         videos=videos,
@@ -94,10 +75,10 @@ def read_vouched(tables: Tables, folder: Path, info: DatasetInfo, schema: int, *
         sets=sets,
         variants=variants,
         root=folder,
-        labels=Labels(frame=places.of(tables.path("labels")), label=_places(tables.path("labels"), "label", classes)),
-        boxes=_boxes(tables.path("boxes"), known["boxes"], places, classes) if have("boxes") else None,
-        hints=_hints(tables.path("hints"), known["hints"], places, sets) if have("hints") else None,
-        **spoken,
+        labels=Labels(frame=places.of(paths["labels"]), label=_places(paths["labels"], "label", classes)),
+        boxes=_boxes(paths["boxes"], known["boxes"], places, classes) if "boxes" in names else None,
+        hints=_hints(paths["hints"], known["hints"], places, sets) if "hints" in names else None,
+        **people,
     )
 
 
@@ -198,10 +179,11 @@ def content(folder: Path) -> tuple[str, str]:
     """Return a digest of the table files and one of the files with people's answers. The tables are not parsed."""
     settle(folder)
     info, _, schema, _ = read_info(folder)
-    tables, out = TableFolder(folder), []
+    out = []
     for names in (sorted(schemas(schema).keys() - GROWING.keys()), sorted(GROWING)):
-        found = {f"{name}.parquet": tables.sha256(name) for name in names if tables.has(name)}
-        out.append(digest_of_json({**found, "classes": info.label_space.digest}))
+        files = [path for name in names if (path := _path(folder, name)).is_file()]
+        digests = {path.name: sha256_of_file(path) for path in files}
+        out.append(digest_of_json({**digests, "classes": info.label_space.digest}))
     return out[0], out[1]
 
 
@@ -218,49 +200,36 @@ def read(folder: Path, *, people: bool = True) -> Dataset:
     """
     settle(folder)
     info, files, schema, digests = read_info(folder)
-    tables = TableFolder(folder)
     for name in sorted(read_digests(folder)["files"]) if people else ():
         check_file(folder, name, hint=f"copy it again, or remove {DIGESTS} to use the answers as they are")
-    if digests is not None and _is_whole(tables, files, schema):
-        with in_file(folder):
-            dataset = read_vouched(tables, folder, info, schema, people=people)
-        # The digest covers votes, but dataset.json is not updated when votes are added.
-        voted = bool(dataset.verdicts) or not people
-        dataset.vouch(digest=None if voted else digests[0] or None, frames_digest=digests[1])
-        return dataset
-    table_names = []
-    for name in (*_REQUIRED, *_OPTIONAL):
-        if name not in schemas(schema) or (name in GROWING and not people):
-            continue
-        if tables.has(name):
-            _check_whole(tables, name, files)
-            table_names.append(name)
+    known = {name: table for name, table in schemas(schema).items() if people or name not in GROWING}
+    names = [name for name in known if _path(folder, name).is_file()]
+    for name in known:
+        if name in names:
+            _check_digest(folder, name, files)
         elif name in _REQUIRED or f"{name}.parquet" in files:
-            raise InvalidFile(
-                tables.path(name), "the file is missing", hint="copy the whole dataset folder, or make it again"
-            )
+            hint = "copy the whole dataset folder, or make it again"
+            raise InvalidFile(_path(folder, name), "the file is missing", hint=hint)
     with in_file(folder):
-        return assemble(folder, info, table_names, lambda name: read_table(tables.path(name), schemas(schema)[name]))
+        if digests is None or {f"{name}.parquet" for name in names if name not in GROWING} != set(files):
+            check_tables(folder, info, names, lambda name: read_table(_path(folder, name), known[name]))
+            dataset = _read_tables(folder, info, known, names)
+            for name in Frames.__slots__:
+                getattr(dataset.frames, name)  # read now, because no digest shows a later change of the file
+            return dataset
+        dataset = _read_tables(folder, info, known, names)
+    # The digest covers votes, but dataset.json is not updated when votes are added.
+    voted = bool(dataset.verdicts) or not people
+    dataset.vouch(digest=None if voted else digests[0] or None, frames_digest=digests[1])
+    return dataset
 
 
-def _is_whole(tables: Tables, files: Mapping[str, str], schema: int) -> bool:
-    """Return whether dataset.json lists exactly these tables.
-
-    Raises InvalidFile if a table was changed after dataset.json was written.
-    """
-    here = sorted(name for name in schemas(schema) if name not in GROWING and tables.has(name))
-    if {f"{name}.parquet" for name in here} != set(files):
-        return False
-    for name in here:
-        _check_whole(tables, name, files)
-    return True
-
-
-def _check_whole(tables: Tables, name: str, files: Mapping[str, str]) -> None:
-    expected = files.get(f"{name}.parquet")
-    if expected is not None and tables.sha256(name) != expected:
+def _check_digest(folder: Path, name: str, files: Mapping[str, str]) -> None:
+    """Raise InvalidFile if a table was changed after dataset.json was written."""
+    path = _path(folder, name)
+    if (expected := files.get(path.name)) is not None and sha256_of_file(path) != expected:
         raise InvalidFile(
-            tables.path(name),
+            path,
             "its content differs from the digest in dataset.json",
             hint='it is damaged or was edited; make it again, or remove its line under "files" in dataset.json',
         )

@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from strobe.core.codec import decode
 from strobe.core.dataset import DatasetInfo
-from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, expect, printable
-from strobe.core.files import inside, read_json
-from strobe.core.labels import LabelSpace
+from strobe.core.errors import InvalidFile, StrobeError, expect, in_file, printable
+from strobe.core.files import inside
 from strobe.core.people import GROWING
-from strobe.core.seals import digest_of_json
+from strobe.core.seals import digest_of_json, read_numbered
 
 SCHEMA = 2
 """The newest folder format this version reads. It writes format 1 if that suffices."""
@@ -33,44 +33,13 @@ def read_info(folder: Path) -> tuple[DatasetInfo, dict[str, str], int, tuple[str
             f"{printable(folder)} is not a dataset folder, because it has no dataset.json; "
             "make one with strobe build, simulate or import"
         )
-    data = read_json(inside(folder, path.name))
-    if not isinstance(data, dict):
-        raise InvalidFile(path, "expected a JSON object")
-    schema = data.get("schema")
-    if not isinstance(schema, int):
-        raise InvalidFile(path, "no schema number", where="schema")
-    if schema > SCHEMA:
-        raise InvalidFile(
-            path,
-            f"format {schema} is newer than this version of strobe supports ({SCHEMA})",
-            where="schema",
-            hint="upgrade strobe",
-        )
-    for name, kind in (("name", str), ("provenance", dict), ("files", dict), ("licence", str)):
-        if name in data and not isinstance(data[name], kind):
-            raise InvalidFile(path, f"expected {'text' if kind is str else 'an object'}", where=name)
-    try:
-        label_space, k = LabelSpace.from_json(data["label_space"]), data["k"]
-        fine = isinstance(k, int | float) and 0 <= k < 2**31 and k == int(k)
-        expect(fine, "dataset.k", "a whole number >= 0", k)
-        info = DatasetInfo(
-            name=data["name"],
-            version=str(data.get("version", "1")),
-            axis=data["axis"],
-            k=int(k),
-            label_space=label_space,
-            label_source=data["label_source"],
-            reviewed=data.get("reviewed", "none"),
-            licence=data.get("licence", ""),
-            provenance=data.get("provenance", {}),
-            combine=data.get("combine", "each") if schema > 1 else "each",
-            unreviewed=data.get("unreviewed", "exclude"),
-        )
-    except KeyError as error:
-        raise InvalidFile(path, f"the field {error} is missing") from error
-    except (InvalidValue, TypeError, ValueError) as error:
-        raise InvalidFile(path, str(error)) from error
-    return info, dict(data.get("files", {})), schema, _recorded(path, data)
+    data = read_numbered(inside(folder, path.name), SCHEMA)
+    with in_file(path):
+        for key in ("axis", "label_source"):
+            expect(key in data, key, "a value", None)
+        info = decode(DatasetInfo, data)
+        files = decode(Mapping[str, str], data.get("files", {}), where="files")  # type: ignore[type-abstract]
+    return info, dict(files), data["schema"], _recorded(path, data)
 
 
 def _recorded(path: Path, data: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -84,9 +53,8 @@ def _recorded(path: Path, data: Mapping[str, Any]) -> tuple[str, str] | None:
     rest = {key: value for key, value in data.items() if key != "checked"}
     if isinstance(checked, dict):
         digests = {key: checked.get(key) for key in ("digest", "frames_digest")}
-        # Earlier versions of strobe left the two digests themselves out.
-        known = digest_of_json({**rest, "checked": digests}), digest_of_json(rest)
-        if all(isinstance(digest, str) for digest in digests.values()) and checked.get("of") in known:
+        known = digest_of_json({**rest, "checked": digests})
+        if all(isinstance(digest, str) for digest in digests.values()) and checked.get("of") == known:
             return cast("tuple[str, str]", tuple(digests.values()))
     raise InvalidFile(
         path,

@@ -14,11 +14,11 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
-from strobe.core.errors import printable
+from strobe.core.codec import decode
+from strobe.core.errors import InvalidValue, printable
 from strobe.core.files import cannot_write, json_of, make_folder, regular
 from strobe.core.readers import arrow_table, base64_of
 from strobe.core.remote import Usage
@@ -113,10 +113,8 @@ def spent_text(used: Usage) -> str:
 def spent_of(metadata: Mapping[bytes, bytes] | None) -> Usage:
     """Return what the requests of a shard used; nothing if its metadata has no such line."""
     try:
-        found: Any = json_of((metadata or {}).get(_SPENT, b"{}"))
-        counts = {name: int(found.get(name, 0)) for name in Usage.__slots__ if name != "cost"}
-        return Usage(**counts, cost=float(found.get("cost", 0.0)))
-    except (ValueError, TypeError, AttributeError):
+        return decode(Usage, json_of((metadata or {}).get(_SPENT, b"{}")))
+    except (ValueError, InvalidValue):
         return Usage()
 
 

@@ -16,7 +16,6 @@ from strobe.core.files import reading
 from strobe.core.ports import FrameSource, Image
 from strobe.store import dataset_folder as folder
 from strobe.store.media import MediaSource
-from strobe.store.ports import Media
 from strobe.store.run_folder import Run, Subset
 
 ALL = Path("all")
@@ -113,7 +112,7 @@ def _read_subset(path: Path, candidates: Dataset) -> Subset | None:
 class _Mixed:
     """Reads a frame from its stored image, or from its video if no image is stored."""
 
-    def __init__(self, dataset: Dataset, stored: Media, videos: FrameSource) -> None:
+    def __init__(self, dataset: Dataset, stored: MediaSource, videos: FrameSource) -> None:
         self._is_stored = dataset.frames.media != ""
         self._stored, self._videos = stored, videos
 

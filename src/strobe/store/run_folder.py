@@ -6,7 +6,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -23,11 +23,11 @@ from strobe.core.answers import Answers, ClassAnswers, State
 from strobe.core.codec import decode, encode
 from strobe.core.dataset import Dataset
 from strobe.core.errors import CannotWrite, InvalidFile, StrobeError, expect, in_file, printable
-from strobe.core.files import inside, json_of, json_text, make_folder, matching, read_json, sha256_of_file, write_json
+from strobe.core.files import inside, json_of, json_text, make_folder, matching, sha256_of_file, write_json
 from strobe.core.late import installed_version
 from strobe.core.locks import Lock, writing
 from strobe.core.remote import Usage
-from strobe.core.seals import check_file, digest_of_json, read_digests, without_digest, write_digests
+from strobe.core.seals import check_file, digest_of_json, read_digests, read_numbered, without_digest, write_digests
 from strobe.core.swaps import settle, swapping
 from strobe.core.tasks import Task
 from strobe.metrics.remedies import Remedy
@@ -66,6 +66,33 @@ class Subset:
         """The name and size of the subset, for messages."""
         n = len(self.videos)
         return f"the subset {printable(self.name)} ({n} video{'' if n == 1 else 's'})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RunDataset:
+    path: str
+    frames_digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RemedyOf:
+    """A model with a remedy: the remedy, and the name of the model that it is for."""
+
+    remedy: str
+    of: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RunFacts:
+    """The types of the facts in run.json that this module reads."""
+
+    dataset: _RunDataset
+    models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    brought_for: Mapping[str, str] = field(default_factory=dict)
+    brought_sha256: Mapping[str, str] = field(default_factory=dict)
+    remedies: Mapping[str, _RemedyOf] = field(default_factory=dict)
+    asked: tuple[str, ...] = ()
+    subset: Subset | None = None
 
 
 class Incomplete(StrobeError):
@@ -265,36 +292,9 @@ class Run:
                 f"{printable(self.path)} is not a run folder: it has no run.json; make one with strobe eval or predict"
             )
         path = self.path / "run.json"
-        data = read_json(inside(self.path, path.name))
-        if not isinstance(data, dict) or not isinstance(data.get("schema"), int):
-            raise InvalidFile(path, "no schema number", where="schema")
-        if data["schema"] > SCHEMA:
-            raise InvalidFile(
-                path,
-                f"format {data['schema']} is newer than this version of strobe supports ({SCHEMA}); upgrade strobe",
-            )
-        about = data.get("dataset")
-        if not isinstance(about, dict) or not all(isinstance(about.get(key), str) for key in ("path", "frames_digest")):
-            raise InvalidFile(path, "expected the dataset's path and frames_digest", where="dataset")
-        for key in ("models", "brought_for", "brought_sha256"):
-            if not isinstance(data.get(key, {}), dict):
-                raise InvalidFile(path, "expected an object with an entry for each model", where=key)
-        if not all(isinstance(digest, str) for digest in data.get("brought_for", {}).values()):
-            raise InvalidFile(path, "expected a frames digest for each model", where="brought_for")
-        if not all(isinstance(digest, str) for digest in data.get("brought_sha256", {}).values()):
-            raise InvalidFile(path, "expected a digest for each file", where="brought_sha256")
-        remedies = data.get("remedies", {})
+        data = read_numbered(inside(self.path, path.name), SCHEMA)
         with in_file(path):
-            for of in remedies.values() if isinstance(remedies, dict) else [remedies]:
-                if not isinstance(of, dict) or not isinstance(of.get("of"), str):
-                    raise InvalidFile(path, "expected the remedy and the model of each", where="remedies")
-                Remedy.of(str(of.get("remedy")))
-        asked = data.get("asked", [])
-        if not isinstance(asked, list) or not all(isinstance(name, str) for name in asked):
-            raise InvalidFile(path, "expected a list of model names", where="asked")
-        if data.get("subset") is not None:
-            with in_file(path, hint="score the run again with <<subset=FILE>> or <<subset=all>>"):
-                decode(Subset, data["subset"])
+            decode(_RunFacts, data)
         try:
             json_text(data)  # the content is written again later, and JSON cannot represent infinity or NaN
         except ValueError as error:
@@ -400,10 +400,7 @@ class Run:
 
     @property
     def dataset_path(self) -> Path:
-        """The dataset's path as recorded in run.json. A dataset inside the run moves with the run.
-
-        In older runs, a relative path starts at the working directory.
-        """
+        """The dataset's path as recorded in run.json. A dataset inside the run moves with the run."""
         recorded = Path(str(self.about()["dataset"]["path"]))
         inside_run = self.path / recorded
         return inside_run if os.path.isfile(inside_run / "dataset.json") else recorded  # noqa: PTH113 (no OSError)
@@ -491,15 +488,7 @@ class Run:
     def results(self) -> Results:
         """Return results.json, checked against its digest."""
         path = check_file(self.path, "results.json", hint=AGAIN)
-        data = read_json(path, hint="run strobe score on this run first")
-        if not isinstance(data, dict) or not isinstance(data.get("schema"), int):
-            raise InvalidFile(path, "no schema number", where="schema", hint=AGAIN)
-        if data["schema"] > RESULTS_SCHEMA:
-            raise InvalidFile(
-                path,
-                f"format {data['schema']} is newer than this version of strobe supports ({RESULTS_SCHEMA}); upgrade "
-                "strobe",
-            )
+        data = read_numbered(path, RESULTS_SCHEMA, hint="run strobe score on this run first")
         with in_file(path, hint=AGAIN):
             return decode(Results, data)
 

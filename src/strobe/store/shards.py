@@ -22,19 +22,21 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from strobe.core.answers import Answers
-from strobe.core.errors import InvalidFile, StrobeError, printable
+from strobe.core.codec import decode
+from strobe.core.errors import InvalidFile, StrobeError, in_file, printable
 from strobe.core.files import inside, matching, read_json, sha256_of_file, write_json
 from strobe.core.parquet import numbers_of, read_footer
 from strobe.core.remote import Usage
-from strobe.core.seals import with_digest, without_digest
+from strobe.core.seals import read_numbered, with_digest, without_digest
 from strobe.core.tasks import Task
 from strobe.store.answer_tables import (
     SHARDS,
@@ -61,12 +63,35 @@ _CHANGES = {"weights": "weights", "preprocessing": "preprocessing or a file it r
 
 If one changes, it is a different model with the same name.
 """
-_TEXTS = ("name", "key", "task", "label_space", "kind", "weights")
 _AGAIN = "remove it and run predict again"
 _FOLD_ROWS = 4096
 """The number of frames after which a journal becomes a shard."""
 _EVERY_BOX = "every"
 """The metadata key of a shard that includes boxes of classes outside the dataset."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _SpecFacts:
+    kind: str
+    label_space: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ModelFacts:
+    """The types of the facts in model.json that this module reads."""
+
+    name: str
+    key: str
+    task: Literal["classification", "detection"]
+    label_space: str
+    kind: str
+    weights: str
+    preprocessing: Mapping[str, Any] | str | None
+    projection: Any
+    merge: Any
+    decode: Any
+    spec: _SpecFacts
+    childless: tuple[str, ...] = ()
 
 
 def prediction_key(facts: Mapping[str, Any]) -> str:
@@ -104,26 +129,10 @@ def facts_of(run: Path, name: str) -> dict[str, Any]:
 
 def _said(path: Path) -> dict[str, Any]:
     """Return a validated model.json."""
-    facts = read_json(path, hint=_AGAIN)
-    schema = facts.get("schema") if isinstance(facts, dict) else None
-    if isinstance(schema, int) and schema > SCHEMA:
-        raise StrobeError(
-            f"{printable(path)}: format {schema} is newer than this version of strobe supports ({SCHEMA}); upgrade "
-            f"strobe"
-        )
-    known = without_digest(path, facts, hint=_AGAIN) if isinstance(schema, int) else {}
-    wrong = next((key for key in _TEXTS if not isinstance(known.get(key), str)), None)
-    wrong = wrong or next((key for key in KEY_FACTS if key not in known), None)
-    if not isinstance(known.get("preprocessing") or {}, dict):
-        wrong = wrong or "preprocessing"
-    childless, spec = known.get("childless", []), known.get("spec")
-    if not (isinstance(childless, list) and all(isinstance(one, str) for one in childless)):
-        wrong = wrong or "childless"
-    if not (isinstance(spec, dict) and "kind" in spec and isinstance(spec.get("label_space"), dict)):
-        wrong = wrong or "spec"
-    if wrong or known["task"] not in set(Task):
-        raise InvalidFile(path, "not valid facts of a model", where=wrong, hint=_AGAIN)
-    return known
+    facts = without_digest(path, read_numbered(path, SCHEMA, hint=_AGAIN), hint=_AGAIN)
+    with in_file(path, hint=_AGAIN):
+        decode(_ModelFacts, facts)
+    return facts
 
 
 def _read_or_none(path: Path) -> dict[str, Any] | None:

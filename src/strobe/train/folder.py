@@ -56,7 +56,7 @@ class Point:
 
     @property
     def named(self) -> dict[str, float]:
-        """The figures by name. Older trainings of every kind call them acc_orig and acc_pmk."""
+        """The figures by name."""
         found = {name: getattr(self, name) for name in FIGURES if getattr(self, name) is not None}
         if not found:
             raise StrobeError("a point of the training curves has no values")
@@ -184,12 +184,9 @@ class TrainFolder:
 
 
 def _content(path: Path) -> bytes:
-    """Return torch's data in a checkpoint, after checking its digest. Checkpoints of older versions have no digest."""
-    whole = path.read_bytes()
-    if not whole.startswith(_HEAD):
-        return whole
-    digest, _, content = whole[len(_HEAD) :].partition(b"\n")
-    if hashlib.sha256(content).hexdigest().encode() != digest:
+    """Return torch's data in a checkpoint, after checking its digest."""
+    head, _, content = path.read_bytes().partition(b"\n")
+    if head != _HEAD + hashlib.sha256(content).hexdigest().encode():
         raise InvalidFile(
             path, "the file was changed after strobe wrote it (its digest differs)", hint="remove it to start again"
         )

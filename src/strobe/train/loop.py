@@ -41,11 +41,7 @@ class HeldOutMeasure(Protocol):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The display names of the figures, such as those for the anchors and the worst frames."""
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The names of the values at each point of the curves."""
+        """The names of the figures, such as those for the anchors and the worst frames."""
 
     def measure(self, trainer: Any) -> tuple[float, ...]:
         """Return the figures of the current network."""
@@ -140,7 +136,7 @@ def _measure(trainer: Optimisation, measured: HeldOutMeasure, step: int, seconds
     largest = trainer.mean_largest() if step else None
     loss = trainer.mean_loss(0) if step else None
     epoch = step / trainer.steps_per_epoch
-    figures = dict(zip(measured.keys, values, strict=True))
+    figures = dict(zip(measured.names, values, strict=True))
     point = Point(
         step=step,
         epoch=epoch,

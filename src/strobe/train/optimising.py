@@ -202,8 +202,7 @@ class Optimisation:
         self.optimiser.load_state_dict(state["optimiser"])
         self.rate_factor, self._counts = float(state["rate_factor"]), list(state["counts"])
         self._sums = list(state["sums"])
-        largest = state.get("largest", [0.0, 0])  # checkpoints of older versions do not have this
-        self._largest_sum, self._largest_count = float(largest[0]), int(largest[1])
+        self._largest_sum, self._largest_count = float(state["largest"][0]), int(state["largest"][1])
 
 
 def parts_of(count: int, pieces: int) -> Sequence[slice]:

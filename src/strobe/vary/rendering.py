@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import FunctionType
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -19,9 +20,6 @@ from strobe.core.late import Registry
 from strobe.core.ports import FrameSource, Image, SendableSource
 from strobe.core.tables import recipe_of
 from strobe.vary.corruptions import CORRUPTIONS, SEVERITIES, corrupt
-
-_FIRST_VERSION = {"glass_blur": "glass_scatter", "frost": "frost_feathers", "fog": "fog_bank"}
-"""The current names of three corruptions in recipes of version 1."""
 
 _KEPT_BYTES = 64 * 2**20
 """The number of bytes of images cached for frames rendered from the same image."""
@@ -103,31 +101,22 @@ def rendered(image: Image, recipe: Mapping[str, Any], beside: SiblingFiles | Non
             f"this installation of strobe renders {known}, and does not support a frame's recipe: "
             f"{printable(recipe, limit=80)}"
         )
-    return RENDERINGS[kind].draw(image, recipe, beside or NoSiblings())
+    frame: Image = RENDERINGS[kind](image, recipe, beside or NoSiblings())
+    return frame
 
 
-@dataclass(frozen=True, slots=True)
-class Rendering:
-    """A kind of recipe: the function that draws its frames from the stored image."""
-
-    draw: Callable[[Image, Mapping[str, Any], SiblingFiles], Image]
-
-
-RENDERINGS = Registry(
-    "renderings",
-    Rendering,
-    "kind of recipe",
-    {"corruption": "strobe.vary.rendering:CORRUPTION"},
-    closed=True,
+RENDERINGS: Registry[Any] = Registry(
+    "renderings", FunctionType, "kind of recipe", {"corruption": "strobe.vary.rendering:corrupted"}, closed=True
 )
-"""Every kind of recipe by the name that recipes have for it. Annexes bring some."""
+"""Every kind of recipe by its name in recipes: a function (image, recipe, beside) that draws a frame from the stored
+image. Annexes bring some.
+"""
 
 
-def _corrupted(image: Image, recipe: Mapping[str, Any], beside: SiblingFiles) -> Image:
+def corrupted(image: Image, recipe: Mapping[str, Any], beside: SiblingFiles) -> Image:
+    """Return the image with the corruption of its recipe."""
     severity, seed, version = (recipe.get(key) for key in ("severity", "seed", "version"))
     name = str(recipe.get("name"))
-    if version == 1:
-        name = _FIRST_VERSION.get(name, name)
     whole = type(severity) is int and type(seed) is int and seed >= 0  # True is not a severity
     named = recipe.get("pane", {})
     if name not in CORRUPTIONS or not whole or severity not in SEVERITIES or not isinstance(named, Mapping):
@@ -146,9 +135,6 @@ def _pane(content: bytes, _: Path) -> Image:
 
     with Pillow.open(io.BytesIO(content)) as opened:
         return np.asarray(opened.convert("RGB"))
-
-
-CORRUPTION = Rendering(_corrupted)
 
 
 @dataclass(frozen=True, slots=True)

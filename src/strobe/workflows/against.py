@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from strobe.analyses.clips import SCOPES, ClipComparison, Scope
+from strobe.analyses.clips import ClipComparison, Scope
 from strobe.analyses.comparison import Comparison
 from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.variants_view import overall
-from strobe.core.codec import encode
-from strobe.core.errors import InvalidFile, StrobeError, printable
+from strobe.core.codec import decode, encode, written_as
+from strobe.core.errors import InvalidFile, StrobeError, in_file, printable
 from strobe.core.files import below, reading, toml_of, write_bytes, write_json, write_text
 from strobe.core.locks import writes
 from strobe.core.ports import Progress
@@ -37,7 +37,7 @@ class TestSettings:
 
     models: tuple[str, ...] = ()
     against: str | None = None
-    scope: Scope = "these-clips"
+    scope: Scope = field(default="these-clips", metadata=written_as("for"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,19 +89,14 @@ def settings_of(sources: Sequence[Path]) -> TestSettings | None:
             data = toml_of(path.read_text(encoding="utf-8"))
         except ValueError as error:
             raise InvalidFile(path, f"it is not TOML: {error}") from error
-    known = {"models", "against", "for"}
-    if unknown := sorted(set(data) - known):
-        raise InvalidFile(path, f"unknown key {printable(unknown[0])}; known: {', '.join(sorted(known))}")
-    models, against, scope = data.get("models", []), data.get("against"), data.get("for", "these-clips")
-    if not isinstance(models, list) or not all(isinstance(model, str) for model in models):
-        raise InvalidFile(path, "expected a list of model names", where="models")
-    if against is not None and not isinstance(against, str):
-        raise InvalidFile(path, "expected a run, a baseline file or a model", where="against")
-    if scope not in [*SCOPES]:
-        raise InvalidFile(path, f"expected one of {', '.join(SCOPES)}", where="for")
+    if unknown := sorted(set(data) - {"models", "against", "for"}):
+        raise InvalidFile(path, f"unknown key {printable(unknown[0])}; known: against, for, models")
+    with in_file(path):
+        settings = decode(TestSettings, data)
+    against = settings.against
     if against is not None and (against.endswith(".json") or (path.parent / against).exists()):
-        against = str(path.parent / against)
-    return TestSettings(models=tuple(models), against=against, scope=scope)
+        return replace(settings, against=str(path.parent / against))
+    return settings
 
 
 def stored(against: str) -> Path | None:

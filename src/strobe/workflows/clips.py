@@ -19,7 +19,7 @@ from strobe.analyses.clips import (
     lead_of,
     worth,
 )
-from strobe.analyses.measures import Measure, column_of, measures_of
+from strobe.analyses.measures import Family, Measure, column_of, measures_of
 from strobe.analyses.model_results import NOISE
 from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.variants_view import overall
@@ -31,7 +31,7 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.estimate import Missing
 from strobe.core.tasks import Task
-from strobe.metrics.columns import Column, without_each
+from strobe.metrics.columns import Column, Measured, without_each
 from strobe.metrics.flicker import spots
 from strobe.store.opening import Opened
 from strobe.store.run_folder import Run, StoredModel
@@ -57,11 +57,6 @@ class Clips:
     cuts: int
     options: ScoreOptions = field(default_factory=ScoreOptions)
     is_labelled: bool = False
-
-    @property
-    def measures(self) -> tuple[Measure[Any], ...]:
-        """The measures of classifiers that need no label."""
-        return measures_of("unlabelled")
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -179,8 +174,7 @@ def _detector(clips: Clips, model: StoredModel, *, name: str) -> Entrant | None:
     along = followed(overall(clips.dataset), answers) if isinstance(answers, BoxAnswers) else None
     if along is None or isinstance(along, Missing):
         return None
-    found = {measure.name: column_of(measure, along) for measure in measures_of("boxes")}
-    own = {name: column for name, column in found.items() if not isinstance(column, Missing)}
+    own = _columns("boxes", along)
     columns = {name: without_each(column) if isinstance(column, Column) else column for name, column in own.items()}
     plan = clips.shared.plan
     lacking = plan.set_row[~answers.scored[plan.frame]]
@@ -216,11 +210,7 @@ def answers_entrant(
 ) -> Entrant:
     """Return a classifier's answers on the clips as an entrant. `names` are its classes, `again` its other figures."""
     video = VideoAnswers(clips.shared, answers)
-    columns = {}
-    for measure in clips.measures:
-        column = column_of(measure, video)
-        if not isinstance(column, Missing):
-            columns[measure.name] = column
+    columns = _columns("unlabelled", video)
     repeats: dict[str, Floats] = {}
     if again:
         first = {key: np.nan if column.value is None else column.value for key, column in columns.items()}
@@ -232,15 +222,14 @@ def answers_entrant(
 
 
 def _figures(clips: Clips, answers: Answers) -> dict[str, float]:
-    if not isinstance(answers, ClassAnswers):
-        return {}
-    video = VideoAnswers(clips.shared, answers)
-    found = {measure.name: column_of(measure, video) for measure in clips.measures}
-    return {
-        name: column.value
-        for name, column in found.items()
-        if not isinstance(column, Missing) and column.value is not None
-    }
+    columns = _columns("unlabelled", VideoAnswers(clips.shared, answers.as_classes()))
+    return {name: value for name, column in columns.items() if (value := column.value) is not None}
+
+
+def _columns(family: Family, answers: Any) -> dict[str, Measured]:
+    """Return the columns of a model's answers by measure."""
+    found = {measure.name: column_of(measure, answers) for measure in measures_of(family)}
+    return {name: column for name, column in found.items() if not isinstance(column, Missing)}
 
 
 def compare_on_clips(

@@ -13,10 +13,9 @@ from strobe.core.late import require
 from strobe.core.ports import Progress
 from strobe.core.quoting import csv_text
 from strobe.core.tables import texts
-from strobe.engine.prediction import PredictOptions
+from strobe.engine.running import Running
 from strobe.formats.assets import COCKATOO, PHOTOS, fetch
 from strobe.models.lite import weights_file
-from strobe.models.options import LoadOptions
 from strobe.store import dataset_folder as dataset_folder
 from strobe.workflows.build import build
 from strobe.workflows.evaluate import Evaluation, evaluate
@@ -72,7 +71,7 @@ def demo(out: Path, options: DemoOptions, progress: Progress) -> Evaluation:
         inside(out, "dataset"),
         options.models,
         inside(out, "run"),
-        prediction=PredictOptions(load=LoadOptions(offline=options.offline)),
+        prediction=Running(offline=options.offline),
         request=ScoreRunOptions(),
         progress=progress,
     )

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from strobe.core.files import inside
 from strobe.core.ports import Progress
-from strobe.engine.prediction import PredictOptions
+from strobe.engine.running import Running
 from strobe.synthetic.sets import SyntheticOptions
 from strobe.synthetic.world import DETECTION_WORLD
 from strobe.workflows.evaluate import Evaluation, evaluate
@@ -26,7 +26,7 @@ def demo_detection(out: Path, progress: Progress) -> Evaluation:
         inside(out, "dataset"),
         ("strobe-tiny",),
         inside(out, "run"),
-        prediction=PredictOptions(),
+        prediction=Running(),
         request=ScoreRunOptions(),
         progress=progress,
     )

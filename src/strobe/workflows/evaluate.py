@@ -14,7 +14,8 @@ from strobe.core.ports import Progress
 from strobe.core.records import ModelSpec
 from strobe.core.tasks import Task
 from strobe.engine.engine import PredictOutcome
-from strobe.engine.prediction import PredictOptions, run_requested
+from strobe.engine.prediction import run_requested
+from strobe.engine.running import Running
 from strobe.formats.bring import bring
 from strobe.models.grammar import BoxesView, RemedyView
 from strobe.models.requested import RequestedModel, requested_models
@@ -74,7 +75,7 @@ def evaluate(
     models: Sequence[str | RequestedModel],
     run: Path,
     *,
-    prediction: PredictOptions,
+    prediction: Running,
     request: ScoreRunOptions,
     progress: Progress,
     with_report: bool = True,
@@ -104,7 +105,7 @@ def evaluate(
         from strobe.report.loggers import check_logs
 
         check_logs(log)
-    requested = requested_models(models, trust=prediction.load.trust) if models else []
+    requested = requested_models(models, trust=prediction.trust) if models else []
     if opened is None:
         _check_shown(place, requested, show, request)
         _check_for_videos(request)

@@ -156,10 +156,9 @@ def _clip_scores(
     It is the first measure that leads and is not at its end for every step.
     """
     leading = dict.fromkeys(one for entrant in entrants.values() for one in entrant.measures if one.lead)
-    order = sorted(leading, key=lambda one: -one.lead)
-    known = [one for one in order if all(model.value(one.name) is not None for model in entrants.values())]
-    free = [one for one in known if not is_saturated([model.columns[one.name] for model in entrants.values()])]
-    measure = next(iter(free or known), None)
+    known = [one for one in leading if all(model.value(one.name) is not None for model in entrants.values())]
+    ends = {one: is_saturated([model.columns[one.name] for model in entrants.values()]) for one in known}
+    measure = min(known, key=lambda one: (ends[one], -one.lead), default=None)
     if measure is None:
         return None, {}
     return measure, {

@@ -15,6 +15,7 @@ from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.results import Results, Settings, dataset_facts, unreviewed
 from strobe.analyses.scoring import Collector, ModelSets, ScorableModel, Scoring
 from strobe.analyses.variants_view import overall
+from strobe.core.annex import added
 from strobe.core.answers import Answers
 from strobe.core.codec import encode
 from strobe.core.dataset import Dataset
@@ -25,7 +26,8 @@ from strobe.core.late import installed_version
 from strobe.core.ports import Progress
 from strobe.core.readings import readings_of_model
 from strobe.core.tasks import Task
-from strobe.formats.bring import FileOptions, bring
+from strobe.formats.bring import bring
+from strobe.formats.prediction_files import FileOptions
 from strobe.models.grammar import split_name
 from strobe.models.requested import requested_models
 from strobe.report.study import STUDIES, scoring_studies, tables
@@ -286,6 +288,13 @@ def score_staged(
     return scored
 
 
+def _missing_maker(dataset: Dataset) -> str | None:
+    """Return the command that made the dataset's variants if it belongs to an annex that is not there."""
+    maker = printable(dataset.info.provenance.get("made_by", ""))
+    verb, _, kind = maker.rpartition(" ")
+    return maker if verb == "strobe vary" and kind not in ("attack", "corruption", *added("commands: vary")) else None
+
+
 def score_models(
     models: Sequence[ScorableModel],
     opened: Opened,
@@ -317,6 +326,8 @@ def score_models(
     )
     made = scoring_studies(scoring)
     STUDIES.report(progress.note)
+    if (maker := _missing_maker(opened.candidates)) is not None:
+        progress.note(f"the dataset was made by {maker}, which is not installed; its variants are scored as plain ones")
     collectors = [collector for _, collector in made]
     # strobe's own studies come first, so no plugin replaces the scorer of a task.
     scorers = {study.task: collector for study, collector in reversed(made) if study.task}

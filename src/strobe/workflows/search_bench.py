@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from strobe.core.errors import ModelFailed, StrobeError, printable
 from strobe.core.labels import LabelSpace, Projection
-from strobe.core.ports import Differentiable, Executor, Progress, Silent
+from strobe.core.ports import Differentiable, Progress, Silent
 from strobe.core.records import ModelSpec
 from strobe.core.variants import Target
 from strobe.engine.engine import away
 from strobe.engine.forward import Runner
 from strobe.engine.loading import load_runner
-from strobe.engine.running import ExecutorOptions
+from strobe.engine.running import ExecutorOptions, Workers
 from strobe.models.gradients import with_gradients
 from strobe.models.options import LoadOptions
 from strobe.models.registry import sendable
@@ -161,7 +161,7 @@ class SearchBench:
     the index of their item and may arrive in any order.
     """
 
-    def __init__(self, recipe: SearchSpec, say: Progress, executor: Executor | None = None) -> None:
+    def __init__(self, recipe: SearchSpec, say: Progress, executor: Workers | None = None) -> None:
         self._here, self.about = LoadedSearch(recipe, None, say), recipe.about
         self._executor = executor
         self._task = _Task(recipe if executor is None else _sent(recipe), None)

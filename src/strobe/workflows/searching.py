@@ -12,7 +12,8 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import ModelFailed, StrobeError, out_of_memory, printable
 from strobe.core.ports import FrameSource, Image, Progress
 from strobe.core.variants import STATUSES
-from strobe.engine.engine import EngineOptions, run_models
+from strobe.engine.engine import run_models
+from strobe.engine.worker import EngineOptions
 from strobe.models.cores import sharing_cores
 from strobe.store.media import MediaSource
 from strobe.vary.search_work import SearchWork

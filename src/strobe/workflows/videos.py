@@ -19,8 +19,9 @@ from strobe.core.errors import StrobeError, printable, spelled, without_name
 from strobe.core.files import sha256_of_file
 from strobe.core.labels import LabelSpace
 from strobe.core.ports import Classifier, Detector, Progress
-from strobe.engine.prediction import PredictOptions
-from strobe.formats.bring import FileOptions, label_space_of
+from strobe.engine.running import Running
+from strobe.formats.bring import label_space_of
+from strobe.formats.prediction_files import FileOptions
 from strobe.models.grammar import CropView
 from strobe.models.options import LoadOptions
 from strobe.models.registry import load_model
@@ -86,7 +87,7 @@ def dataset_of_videos(
     options: VideoOptions,
     *,
     k: int | None,
-    prediction: PredictOptions,
+    prediction: Running,
     brought: FileOptions,
     progress: Progress,
 ) -> VideoDataset:
@@ -153,7 +154,7 @@ def dataset_of_videos(
             facts=facts,
             name=name,
             workers=prediction.workers or os.cpu_count() or 1,
-            engine=prediction.engine,
+            engine=prediction.executor(),
         ),
         progress=progress,
     )
@@ -208,7 +209,7 @@ def _settings_of(
 def _classes(
     options: VideoOptions,
     models: Sequence[RequestedModel],
-    prediction: PredictOptions,
+    prediction: Running,
     brought: FileOptions,
     progress: Progress,
 ) -> tuple[LabelSpace, str | None, Sequence[RequestedModel]]:
@@ -232,7 +233,7 @@ def _classes(
         except StrobeError as error:
             first = first or StrobeError(f"{printable(model.name)}: {without_name(model.name, str(error))}")
             continue
-        if view is None and prediction.engine.name == "local":
+        if view is None and prediction.executor().name == "local":
             models = [*models[:index], replace(model, live=partial(_given_model, loaded)), *models[index + 1 :]]
         label_space = loaded.spec.label_space
         progress.note(f"classes: the {len(label_space):,} of {printable(model.name)}")
@@ -245,8 +246,7 @@ def _given_model(model: Classifier | Detector, options: LoadOptions) -> Classifi
     return model
 
 
-def _loaded(model: RequestedModel, text: str, prediction: PredictOptions, progress: Progress) -> Classifier | Detector:
+def _loaded(model: RequestedModel, text: str, prediction: Running, progress: Progress) -> Classifier | Detector:
     """Load a model as the run does, with its own classes."""
-    options = model.settings.applied(prediction.load)
-    options = replace(options, progress=options.progress or progress)
+    options = model.settings.applied(prediction.loading(progress))
     return load_model(text, options) if model.live is None else model.live(options)

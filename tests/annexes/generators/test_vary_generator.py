@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
 from strobe.annexes.generators import record as generator_record
@@ -144,13 +143,6 @@ def test_a_ratio_that_still_moves_is_not_settled() -> None:
     line = "fine: robust ÷ standard after 0 to 2 restarts: 1.81, 1.6, 1.38"
     assert moves.text() == f"{line}; not settled: the last restart moved it by 14%, try --restarts 4"
     assert "not settled" not in replace(moves, values=(1.81, 1.4, 1.38)).text()
-
-
-def test_a_record_of_before_is_read(searched: Path, tmp_path: Path) -> None:
-    shutil.copytree(searched / "generator", tmp_path / "generator")
-    table = pq.read_table(tmp_path / "generator/record.parquet").drop_columns(["after"])
-    pq.write_table(table, tmp_path / "generator/record.parquet")
-    assert [row["after"] for row in generator_record.read_record(tmp_path)] == [None] * len(table)
 
 
 def test_what_is_found_is_made_again_to_the_pixel_and_within_its_bound(searched: Path) -> None:

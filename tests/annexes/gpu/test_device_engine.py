@@ -22,9 +22,9 @@ from strobe.core.dataset import Dataset  # noqa: E402
 from strobe.core.labels import Projection  # noqa: E402
 from strobe.core.ports import Silent  # noqa: E402
 from strobe.core.tasks import Task  # noqa: E402
-from strobe.engine.engine import EngineOptions, run_models  # noqa: E402
+from strobe.engine.engine import run_models  # noqa: E402
 from strobe.engine.forward import Runner  # noqa: E402
-from strobe.engine.worker import DecodeOptions  # noqa: E402
+from strobe.engine.worker import EngineOptions  # noqa: E402
 from strobe.store.shards import (  # noqa: E402
     KEY_FACTS,
     FrameNames,
@@ -57,7 +57,7 @@ def _answers(folder: Path, dataset: Dataset, source: Any, names: list[str], rows
         for name in names
     }  # fmt: skip
     keys = [str(key) for key in dataset.frames.key]
-    options = EngineOptions(shard_size=16, decode=DecodeOptions(threads=4, ahead=6))
+    options = EngineOptions(shard_size=16, threads=4, ahead=6)
     outcomes = run_models(
         runners, stores, source, frame_names=keys, rows=np.arange(len(keys)) if rows is None else rows,
         options=options, progress=Silent(),

@@ -15,9 +15,7 @@ from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.labels import LabelSpace
 from strobe.core.ports import Silent
 from strobe.engine.engine import PredictOutcome
-from strobe.engine.prediction import PredictOptions
-from strobe.engine.running import ExecutorOptions
-from strobe.models.options import LoadOptions
+from strobe.engine.running import ExecutorOptions, Running
 from strobe.store import dataset_folder as folder
 from strobe.workflows.predict import predict
 
@@ -206,7 +204,7 @@ REQUESTS = Requests(check=lambda models, options: None, start=lambda *_: Work())
 """
 """A provider of models behind an address, and a way to ask them that only counts."""
 
-SIX = PredictOptions(load=LoadOptions(device="cpu", batch_size=2), shard_size=6)
+SIX = Running(device="cpu", batch_size=2, shard_size=6)
 
 
 def clips(tmp_path: Path, per_clip: int) -> Dataset:

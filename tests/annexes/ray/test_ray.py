@@ -159,7 +159,7 @@ def test_ctrl_c_keeps_finished_shards_and_the_same_command_goes_on(cluster: Any,
     assert done.returncode == 0, done.stderr
     assert [line.split(",")[0] for line in done.stdout.splitlines()] == ["blocked: 16 new"]  # no word of Ray's own
     assert "a Ray worker died (its process ended); others take over its work" in done.stderr.splitlines()
-    one = replace(SIX, shard_size=None, load=LoadOptions(device="cpu", batch_size=1))
+    one = replace(SIX, shard_size=None, batch_size=1)
     predict(dataset, [f"blocked=py:{tmp_path}/models.py:blocked"], tmp_path / "here", one, Silent())
     assert shards(dataset, "ray") == shards(dataset, "here")
 

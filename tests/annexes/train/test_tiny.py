@@ -22,7 +22,7 @@ from strobe.core.dataset import DatasetInfo
 from strobe.core.errors import InvalidFile, StrobeError
 from strobe.core.ports import Detector, Silent
 from strobe.core.records import Box
-from strobe.engine.prediction import PredictOptions
+from strobe.engine.running import Running
 from strobe.models.detectors import tiny
 from strobe.models.detectors.tiny_net import INPUT, STRIDE, TinyNet, cell_centres
 from strobe.models.options import LoadOptions, ModelName
@@ -124,7 +124,7 @@ def test_an_image_of_nothing_is_an_answer_too(shipped: Detector) -> None:
 def test_the_shipped_weights_are_good_and_flicker(tmp_path: Path) -> None:
     synthesize(tmp_path / "world", SyntheticOptions(world=DETECTION_WORLD, videos=16, seed=99))
     measured = evaluate(
-        tmp_path / "world", ["strobe-tiny"], tmp_path / "run", prediction=PredictOptions(load=CPU),
+        tmp_path / "world", ["strobe-tiny"], tmp_path / "run", prediction=Running.of(CPU),
         request=ScoreRunOptions(), progress=Silent(), with_report=False,
     ).results.models["strobe-tiny"]  # fmt: skip
     orig, worst = measured.headline.orig.value, measured.headline.pmk.value

@@ -450,9 +450,6 @@ def test_a_damaged_checkpoint_is_one_line(material: Material, tmp_path: Path) ->
         match=r"not a readable checkpoint; remove it to start again",
     ):
         trained(material, tmp_path / "run", quick("stills"))
-    path.write_bytes(whole.partition(b"\n")[2][:1000])  # of an older version, without a digest
-    with pytest.raises(StrobeError, match=r"not a readable checkpoint; remove it to start again"):
-        trained(material, tmp_path / "run", quick("stills"))
 
 
 @pytest.mark.parametrize(

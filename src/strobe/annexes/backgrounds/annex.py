@@ -11,7 +11,7 @@ ANNEX = Annex(
                 "Background ladders: measure how much models rely on the background.",
             ),
         },
-        "renderings": {"rung": Item("strobe.annexes.backgrounds.drawing:RUNG")},
+        "renderings": {"rung": Item("strobe.annexes.backgrounds.drawing:drawn_rung")},
         "import_formats": {
             "imagenet-a": Item(
                 "strobe.annexes.backgrounds.imagenet_a:FORMAT",

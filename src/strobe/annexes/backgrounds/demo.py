@@ -11,7 +11,7 @@ from strobe.core.errors import CannotDownload, MissingExtra, printable
 from strobe.core.files import inside, make_folder
 from strobe.core.late import require
 from strobe.core.ports import Progress
-from strobe.engine.prediction import PredictOptions
+from strobe.engine.running import Running
 from strobe.formats.assets import PHOTOS, fetch
 from strobe.formats.import_photos import PhotoFiles
 from strobe.models.lite import weights_file
@@ -95,6 +95,4 @@ def _photos(out: Path, load: LoadOptions, progress: Progress) -> Evaluation:
 
 
 def _asked(dataset: Path, models: tuple[str, ...], run: Path, load: LoadOptions, progress: Progress) -> Evaluation:
-    return evaluate(
-        dataset, models, run, prediction=PredictOptions(load=load), request=ScoreRunOptions(), progress=progress
-    )
+    return evaluate(dataset, models, run, prediction=Running.of(load), request=ScoreRunOptions(), progress=progress)

@@ -14,7 +14,7 @@ from strobe.annexes.backgrounds.masks import Mask, decoded_mask
 from strobe.core.crops import FITS, GREY, Cut, fitted
 from strobe.core.errors import StrobeError, expect, printable
 from strobe.core.ports import Image
-from strobe.vary.rendering import Rendering, SiblingFiles
+from strobe.vary.rendering import SiblingFiles
 
 VERSION = 1
 """The version of the rung renderer. It changes when the same recipe would give different pixels."""
@@ -31,7 +31,7 @@ _RIM = 0.01
 Recipe = Mapping[str, Any]
 
 
-def _rung(image: Image, recipe: Recipe, beside: SiblingFiles) -> Image:
+def drawn_rung(image: Image, recipe: Recipe, beside: SiblingFiles) -> Image:
     """Render the recipe's rung of the image. Raises StrobeError for a recipe that this version does not support."""
     if recipe.get("version") != VERSION:
         raise StrobeError(
@@ -43,9 +43,6 @@ def _rung(image: Image, recipe: Recipe, beside: SiblingFiles) -> Image:
     if draw is None or fit not in FITS:
         raise _unusable(recipe)
     return np.ascontiguousarray(fitted(draw(image, recipe, beside), fit))
-
-
-RUNG = Rendering(_rung)
 
 
 def _unusable(recipe: Recipe) -> StrobeError:

@@ -21,7 +21,7 @@ from strobe.core.files import sha256_of_file
 from strobe.core.ports import Image, Progress
 from strobe.core.tables import Labels
 from strobe.core.tasks import Task
-from strobe.engine.prediction import PredictOptions
+from strobe.engine.running import Running
 from strobe.engine.views import boxes_held
 from strobe.formats.assets import Asset, fetch
 from strobe.models.options import LoadOptions, require_file
@@ -87,8 +87,7 @@ class DetectorBoxes:
     def boxes(self, pictures: Mapping[int, AnchorImage], say: Progress) -> dict[int, ObjectBoxes]:
         """Return the box of every image by row. Answers are stored until `done`."""
         # An image that a file of boxes does not name has no box. It counts as an image without a ladder.
-        options = PredictOptions(load=self._load, absent="empty")
-        fared = predict(self._dataset, [self._one], self._work, options, say)[0]
+        fared = predict(self._dataset, [self._one], self._work, Running.of(self._load), say, absent="empty")[0]
         if not fared.ok:
             raise ModelFailed(f"<<detector>>: {fared.error}")
         held = Run(self._work).models(self._dataset, only=[self._one.name], allow_missing=True)[0]

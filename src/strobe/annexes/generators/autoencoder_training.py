@@ -39,11 +39,6 @@ class _AutoencoderMeasure:
     @property
     def names(self) -> tuple[str, ...]:
         """The name of the figure."""
-        return ("variance explained",)
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The name of the figure as the key of a record."""
         return ("explained",)
 
     def measure(self, trainer: "AutoencoderTrainer") -> tuple[float, ...]:

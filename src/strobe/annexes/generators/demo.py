@@ -7,7 +7,7 @@ from strobe.annexes.generators.workflow import VaryGeneratorOptions, vary_genera
 from strobe.core.files import inside, make_folder
 from strobe.core.late import require
 from strobe.core.ports import Progress
-from strobe.engine.prediction import PredictOptions
+from strobe.engine.running import Running
 from strobe.models.options import LoadOptions
 from strobe.synthetic.sets import SyntheticOptions
 from strobe.synthetic.world import WorldOptions
@@ -87,7 +87,7 @@ def _evaluated(out: Path, models: list[str], load: LoadOptions, progress: Progre
         inside(out, "dataset"),
         models,
         inside(out, "run"),
-        prediction=PredictOptions(load=load),
+        prediction=Running.of(load),
         request=ScoreRunOptions(options=ScoreOptions(judges=(JUDGE,))),
         progress=progress,
     )

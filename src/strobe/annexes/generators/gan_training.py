@@ -48,11 +48,6 @@ class _GanMeasure:
     @property
     def names(self) -> tuple[str, str]:
         """The names of the figures: shares that the discriminator classifies correctly."""
-        return "samples named", "held-out images named"
-
-    @property
-    def keys(self) -> tuple[str, str]:
-        """The names of the figures as keys of a record."""
         return "samples_named", "held_out_named"
 
     def measure(self, trainer: "GanTrainer") -> tuple[float, float]:

@@ -123,8 +123,6 @@ def read_record(path: Path) -> list[dict[str, Any]]:
     file = inside(path, f"{PLACE}/record.parquet")
     try:
         table, _ = read_bounded(file)
-        if "after" not in table.column_names:  # an older record
-            table = table.append_column("after", pa.nulls(len(table), pa.list_(pa.float64())))
         found: list[dict[str, Any]] = table.select(_SCHEMA.names).cast(_SCHEMA).to_pylist()
     except (OSError, KeyError, ValueError, pa.ArrowException) as error:
         raise InvalidFile(file, "cannot be read", hint=_AGAIN) from error

@@ -4,5 +4,5 @@ from strobe.core.annex import Annex, Item
 
 ANNEX = Annex(
     what="Models, searches and builds on a Ray cluster.",
-    adds={"executors": {"ray": Item("strobe.annexes.ray.cluster:EXECUTOR")}},
+    adds={"executors": {"ray": Item("strobe.annexes.ray.cluster:ray_cluster")}},
 )

@@ -24,7 +24,7 @@ from strobe.core.late import require
 from strobe.core.locks import Lock
 from strobe.core.ports import FrameSource, Progress
 from strobe.engine.forward import Shard, ShardResult
-from strobe.engine.running import ExecutorOptions, RemoteExecutor
+from strobe.engine.running import ExecutorOptions
 from strobe.engine.worker_specs import DescribedModel, ModelDescriber, SpecWorker, WorkerSpec
 from strobe.store.answer_tables import answers_of, table_of
 
@@ -109,9 +109,6 @@ def ray_cluster(engine: ExecutorOptions, device: str, say: Progress, held: Lock 
             yield RayCluster(pool=pool, device="cuda" if room.gpus else "cpu")
         finally:
             pool.close()
-
-
-EXECUTOR = RemoteExecutor(ray_cluster)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Ask a model behind an address: many requests at a time, each answer stored when it comes (ADR 33).
+"""Ask a model behind an address: many requests at a time, each answer stored when it comes (ADR 9).
 
 Frames are decoded ahead in the calling thread. Other threads send one request each, wait, try again and store the
 answer. A frame without an answer is stored with its reason as soon as another request succeeds. If none succeeds, the
@@ -22,8 +22,8 @@ from strobe.core.ports import FrameSource, Progress, RemoteModel
 from strobe.core.remote import Reply, RequestFailed, RequestLimits, Usage
 from strobe.engine.engine import ModelOutcome
 from strobe.engine.forward import Runner, Work
-from strobe.engine.worker import DecodeOptions, Decoder, PreparationFailed
-from strobe.store.ports import Shards
+from strobe.engine.worker import Decoder, EngineOptions, PreparationFailed
+from strobe.store.shards import ModelShards
 
 _NOTES_S = (15.0, 300.0)
 """The seconds before the first line about the progress, and the longest time between two lines."""
@@ -41,7 +41,7 @@ class Asking:
     frame_names: Sequence[str]
     sources: Sequence[str]
     as_input: Collection[int] = ()
-    decode: DecodeOptions = field(default_factory=DecodeOptions)
+    engine: EngineOptions = field(default_factory=EngineOptions)
     attempt: int = 0
 
 
@@ -64,7 +64,7 @@ class RemoteAsker:
     def __init__(
         self,
         runner: Runner,
-        store: Shards,
+        store: ModelShards,
         asking: Asking,
         *,
         budget: Budget | None = None,
@@ -138,7 +138,7 @@ class RemoteAsker:
 
     def _decoder(self) -> Decoder:
         asking = self._asking
-        return Decoder([self._runner], asking.source, asking.decode, asking.frame_names, frozenset(asking.as_input))
+        return Decoder([self._runner], asking.source, asking.engine, asking.frame_names, frozenset(asking.as_input))
 
     def _ask_all(self, frames: Iterator[tuple[int, list[Any]]]) -> None:
         """Pass the frames to the threads, and wait for the threads."""

@@ -1,7 +1,7 @@
 """Which options a remote model takes, which frames it is asked about, and how a command asks it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,17 +14,17 @@ from strobe.annexes.remote.pacing import Budget
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.ports import FrameSource, Progress, SendableSource
-from strobe.engine.engine import EngineOptions, ModelOutcome
+from strobe.engine.engine import ModelOutcome
 from strobe.engine.forward import Runner
 from strobe.engine.loading import inputs_of, source_for
-from strobe.engine.prediction import PredictOptions, Requests
+from strobe.engine.prediction import Requests
 from strobe.engine.repeating import ask_again
+from strobe.engine.running import Running
 from strobe.engine.stopping import EarlyStopping
 from strobe.engine.views import Crops
-from strobe.engine.worker import DecodeOptions
+from strobe.engine.worker import EngineOptions
 from strobe.models.cores import cores
 from strobe.models.requested import RequestedModel
-from strobe.store.ports import Shards
 from strobe.store.shards import ModelShards
 
 
@@ -36,11 +36,11 @@ def asking_of(dataset: Dataset, source: FrameSource, workers: int | None, crops:
         frame_names=dataset.frames.key.tolist(),
         sources=dataset.videos.video_id[dataset.frames.video].tolist(),
         as_input=inputs_of(dataset, crops),
-        decode=DecodeOptions(threads=workers or max(2, cores()), chunk=1 if in_order else 4, ahead=16),
+        engine=EngineOptions(threads=workers or max(2, cores()), chunk=1 if in_order else 4, ahead=16),
     )
 
 
-def check_remote_options(models: Sequence[RequestedModel], options: PredictOptions) -> None:
+def check_remote_options(models: Sequence[RequestedModel], options: Running) -> None:
     """Raise an error for an address with a secret in it, and for an option that no model of the command takes.
 
     The command and the names of its models are stored, so such an address is refused before anything is written.
@@ -49,10 +49,10 @@ def check_remote_options(models: Sequence[RequestedModel], options: PredictOptio
         if one.is_remote:
             check_address(one.spec.partition("@")[2], printable(one.spec.partition("@")[0]))
     given = {
-        "limits": (options.load.limits, "limits"),
+        "limits": (options.limits, "limits"),
         "max_requests": (options.max_requests, "limits"),
         "max_cost": (options.max_cost, "limits"),
-        "prompt": (options.load.prompt, "prompt"),
+        "prompt": (options.prompt, "prompt"),
     }
     for name, (value, setting) in given.items():
         if value is not None and not any(setting in model.known_settings for model in models):
@@ -60,16 +60,19 @@ def check_remote_options(models: Sequence[RequestedModel], options: PredictOptio
             raise StrobeError(f"<<{name}>> is for {what}, and no model of this command is one; remove <<{name}>>")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteRequests:
     """The frames and options with which a command asks all its models behind an address. They share one budget."""
 
-    dataset: Dataset
-    source: FrameSource
-    options: PredictOptions
-    progress: Progress
-    budget: Budget
-    stopping: EarlyStopping | None = None
+    def __init__(
+        self,
+        dataset: Dataset,
+        source: FrameSource,
+        options: Running,
+        progress: Progress,
+        stopping: EarlyStopping | None = None,
+    ) -> None:
+        self.dataset, self.source, self.options, self.progress = dataset, source, options, progress
+        self.stopping, self.budget = stopping, Budget(max_requests=options.max_requests, max_cost=options.max_cost)
 
     def ask(
         self,
@@ -99,7 +102,7 @@ class RemoteRequests:
         return outcomes[runner.name], None
 
     def _once(
-        self, runner: Runner, store: Shards, rows: NDArray[Any], crops: Crops | None, attempt: int = 0
+        self, runner: Runner, store: ModelShards, rows: NDArray[Any], crops: Crops | None, attempt: int = 0
     ) -> tuple[ModelOutcome, StoppedEarly | None]:
         """Ask about the rows without an answer, in this process. `attempt` is passed to the model's `ask`."""
         options, progress, stopping = self.options, self.progress, self.stopping
@@ -117,13 +120,4 @@ class RemoteRequests:
             return ModelOutcome(error=str(error)), None
 
 
-def _start(
-    dataset: Dataset, source: FrameSource, options: PredictOptions, progress: Progress, stopping: EarlyStopping | None
-) -> RemoteRequests:
-    budget = Budget(max_requests=options.max_requests, max_cost=options.max_cost)
-    return RemoteRequests(
-        dataset=dataset, source=source, options=options, progress=progress, budget=budget, stopping=stopping
-    )
-
-
-REQUESTS = Requests(check=check_remote_options, start=_start)
+REQUESTS = Requests(check=check_remote_options, start=RemoteRequests)

@@ -7,9 +7,8 @@ from strobe.annexes.train.series import RUNGS, SeriesJob, jobs_of, size_named, t
 from strobe.core.files import inside, make_folder
 from strobe.core.late import require
 from strobe.core.ports import Progress
-from strobe.engine.prediction import PredictOptions
+from strobe.engine.running import Running
 from strobe.models.cores import cores
-from strobe.models.options import LoadOptions
 from strobe.workflows.evaluate import Evaluation, evaluate
 from strobe.workflows.score import ScoreRunOptions
 from strobe.workflows.synthesize import synthesize
@@ -54,7 +53,7 @@ def demo_training(
         held,
         [f"{job.name}={job.spec}" for job in jobs],
         inside(out, "run"),
-        prediction=PredictOptions(load=LoadOptions(device=device)),
+        prediction=Running(device=device),
         request=ScoreRunOptions(),
         progress=progress,
         show=tuple(shown),

@@ -60,11 +60,6 @@ class _DetectorMeasure:
         """The names of the figures: mean average precisions."""
         return "map_orig", "map_pmk"
 
-    @property
-    def keys(self) -> tuple[str, str]:
-        """The names of the figures as keys of a record."""
-        return self.names
-
     def measure(self, trainer: "Optimisation") -> tuple[float, float]:
         """Return mAP on the anchors and on the worst frames, or 0 if there are no objects."""
         found = self.scored(trainer)

@@ -318,11 +318,6 @@ class ClassifierMeasure:
         """The display names of the figures."""
         return "acc_orig", "acc_pmk"
 
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The keys of the figures, which are the same as the display names."""
-        return self.names
-
     def predicted(self, trainer: Trainer) -> NDArray[np.int64]:
         """Return the class of each frame of the sets."""
         return trainer.answers(self.pixels, self.held.pixel)

@@ -21,8 +21,8 @@ from strobe.report.figures_detection import overview
 from strobe.report.study import SectionFigures, Study
 from strobe.report.tables import as_row, each, spread
 from strobe.report.view import Lines, Row, Table, View
+from strobe.report.wording import measured
 from strobe.studies.detection.figures import curve, errors, temporal
-from strobe.studies.detection.words import detection_lead
 
 
 def _detection(model: DetectionResult) -> Row:
@@ -59,8 +59,30 @@ def _collector(scoring: Scoring) -> Collector | None:
 
 def _lead(view: View, models: Mapping[str, ModelResult]) -> tuple[str, str] | None:
     """Return mAP of the most robust detector on anchors and on the worst frames."""
-    scored = {name: model for name, model in models.items() if isinstance(model, DetectionResult)}
-    return detection_lead(view, scored) if scored else None
+    scored = ((name, model) for name, model in models.items() if isinstance(model, DetectionResult))
+    name, one = next(scored, ("", None))
+    if one is None:
+        return None
+    words = view.words
+    if words.is_still:
+        return (
+            f"{printable(name)} reaches {measured(one.map_orig)} mAP on {view.sources}.",
+            f"mAP uses {_overlap(one)}.",
+        )
+    head = (
+        f"{printable(name)} reaches {measured(one.map_orig)} mAP on the anchors of {view.sources}. On the worst of "
+        f"the {words.around}, it reaches {measured(one.map_pmk)}."
+    )
+    return head, f"mAP uses {_overlap(one)}. The worst {words.frames} are chosen {words.within}."
+
+
+def _overlap(model: DetectionResult) -> str:
+    """Return in words the overlap that a box needs to count."""
+    iou = model.settings.iou
+    if isinstance(iou, str):
+        return "the ILSVRC-VID overlap"
+    ends = f"{min(iou):g} to {max(iou):g}" if len(iou) > 1 else f"{iou[0]:g}"
+    return f"an overlap (IoU) of {ends}"
 
 
 def _figures(view: View) -> Sequence[SectionFigures]:

@@ -13,10 +13,10 @@ from strobe.analyses.video_plan import no_flicker, without_cuts
 from strobe.core.answers import Answers
 from strobe.core.tasks import Task
 from strobe.report.study import Chapter, PageInput, SectionFigures, Study
+from strobe.report.tables import as_row
 from strobe.studies.noise import figures
 from strobe.studies.noise.records import NoiseScore
 from strobe.studies.noise.score import noise_score, repeated_answers
-from strobe.studies.noise.tables import TABLES
 from strobe.studies.noise.words import TERMS, intro, noise_lines
 from strobe.studies.unlabelled.records import FlickerResults
 
@@ -81,7 +81,7 @@ def _with_noise(flicker: FlickerResults, noise: Mapping[str, NoiseScore]) -> Fli
 
 NOISE = Study(
     name="noise",
-    tables=TABLES,
+    tables={"noise": lambda view: [{"model": name, **as_row(one)} for name, one in view.results.noise.items()]},
     drawings=FIGURES,
     needs_to_score=("is_repeated",),
     needs_to_show=("results.noise",),

@@ -16,12 +16,12 @@ from strobe.report.study import Chapter, PageInput, SectionFigures, Study
 from strobe.report.view import View
 from strobe.studies.people.figures import (
     people_accuracy,
+    people_boxes,
     people_confusion,
     people_consistency,
     people_preservation,
     people_times,
 )
-from strobe.studies.people.figures_boxes import people_boxes
 from strobe.studies.people.score import people_results
 from strobe.studies.people.score_boxes import drawn_results
 from strobe.studies.people.tables import TABLES, box_lines, people_lines

@@ -112,15 +112,15 @@ def _lede(models: Mapping[str, ClassificationResult], view: View) -> str:
 
 def robustness_table(view: View) -> Lines | None:
     """Return the effective robustness of every model, highest first, if a line could be fitted."""
-    found = view.results.trend
-    models = () if isinstance(found, Missing) or view.words.is_still else found.models
-    robust = [(one, one.effective_robustness) for one in models]
-    known = [(one, off) for one, off in robust if is_known(off.linear, off.logit)]
+    trend = view.results.trend
+    models = () if isinstance(trend, Missing) or view.words.is_still else trend.models
+    robust = [(model, model.effective_robustness) for model in models]
+    known = [(model, off) for model, off in robust if is_known(off.linear, off.logit)]
     if not known:
         return None
     rows = [
-        [printable(one.model), *map(with_interval, (off.linear, off.logit)), one.sentence]
-        for one, off in sorted(known, key=lambda pair: -value_of(pair[1].linear))
+        [printable(model.model), *map(with_interval, (off.linear, off.logit)), model.sentence]
+        for model, off in sorted(known, key=lambda pair: -value_of(pair[1].linear))
     ]
     figures = ("the accuracy under every variant", "accuracy") if view.variants else ("acc_pmk", "acc_orig")
     note = (

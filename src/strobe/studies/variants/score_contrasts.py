@@ -225,7 +225,9 @@ class _PlainVariants:
     def __init__(self, plan: VariantPlan) -> None:
         self._plan = plan
         self._rows = [
-            (row, one) for row, one in plan.present() if one.levels and one.target is None and not plan.is_searched(row)
+            (row, variant)
+            for row, variant in plan.present()
+            if variant.levels and variant.target is None and not plan.is_searched(row)
         ]
 
     def isolating(self, marks: Marks) -> Iterator[ColumnPair]:
@@ -238,27 +240,36 @@ class _PlainVariants:
         if plan.dataset.info.combine == "worst" or len(plan.variants) == 1:
             return
         whole = VariantColumn(rung=ANCHOR, variant=ANCHOR, level=None)
-        for row, one in self._rows:
-            sets, right = _at(plan, marks, row, len(one.levels))
-            column = VariantColumn(rung=one.variant, variant=one.variant, level=one.levels[-1])
+        for row, variant in self._rows:
+            sets, right = _at(plan, marks, row, len(variant.levels))
+            column = _column(variant, variant.levels[-1])
             yield ColumnPair(a=whole, b=column, a_right=~marks.wrong_at[sets, 0], b_right=right, sets=sets)
-        for (row_a, one), (row_b, two) in combinations(self._rows, 2):
-            for level in sorted(set(one.levels) & set(two.levels))[-1:]:
-                a_set, a = _at(plan, marks, row_a, one.levels.index(level) + 1)
-                b_set, b = _at(plan, marks, row_b, two.levels.index(level) + 1)
+        for (row_a, first), (row_b, second) in combinations(self._rows, 2):
+            for level in sorted(set(first.levels) & set(second.levels))[-1:]:
+                a_set, a = _at(plan, marks, row_a, first.levels.index(level) + 1)
+                b_set, b = _at(plan, marks, row_b, second.levels.index(level) + 1)
                 in_a, in_b = _pairs(plan, a_set, b_set)
-                first, second = (VariantColumn(rung=v.variant, variant=v.variant, level=level) for v in (one, two))
-                yield ColumnPair(a=first, b=second, a_right=a[in_a], b_right=b[in_b], sets=a_set[in_a])
+                yield ColumnPair(
+                    a=_column(first, level),
+                    b=_column(second, level),
+                    a_right=a[in_a],
+                    b_right=b[in_b],
+                    sets=a_set[in_a],
+                )
 
     def between(self, models: Sequence[Marks]) -> Iterator[tuple[Marks, Marks, ColumnPair]]:
         """Yield every two models on every variant."""
-        for row, one in self._rows:
-            column = VariantColumn(rung=one.variant, variant=one.variant, level=one.levels[-1])
+        for row, variant in self._rows:
+            column = _column(variant, variant.levels[-1])
             for first, second in combinations(models, 2):
-                a_set, a = _at(self._plan, first, row, len(one.levels))
-                b_set, b = _at(self._plan, second, row, len(one.levels))
+                a_set, a = _at(self._plan, first, row, len(variant.levels))
+                b_set, b = _at(self._plan, second, row, len(variant.levels))
                 both, in_a, in_b = np.intersect1d(a_set, b_set, return_indices=True)
                 yield first, second, ColumnPair(a=column, b=column, a_right=a[in_a], b_right=b[in_b], sets=both)
+
+
+def _column(variant: Variant, level: float) -> VariantColumn:
+    return VariantColumn(rung=variant.variant, variant=variant.variant, level=level)
 
 
 def _of_variants(

@@ -123,7 +123,7 @@ MOST_LEVELS = 8
 
 def change_lines(view: View) -> Lines:
     """Return the changes made to the images, variant by variant, with controls last."""
-    variants = sorted(view.variants.values(), key=lambda one: one.role == "control")
+    variants = sorted(view.variants.values(), key=lambda variant: variant.role == "control")
     fields = [wording.fields_of(variant) for variant in variants]
     alike = [text for text in fields[0] if len(fields) > 1 and all(text in field for field in fields)]
     settings = [", ".join(text for text in field if text not in alike) for field in fields]

@@ -165,7 +165,7 @@ def contrasts(view: View) -> list[tuple[str, list[str], Lines]]:
     out = []
     for kind, title in CONTRASTS.items():
         rows = [row for row in view.results.contrasts or () if row.of == kind and row.isolates is None]
-        rows.sort(key=lambda one: not is_sure(one))
+        rows.sort(key=lambda row: not is_sure(row))
         if rows:
             real = [contrast_text(view, row) for row in rows if is_sure(row)]
             out.append((kind, real, _contrast_table(view, kind, title, rows)))

@@ -205,7 +205,6 @@ def test_suggestions_from_a_file_and_from_a_run(small, tmp_path):
     found = suggestions(small, f"preds:{file}")
     ids = small.frame_ids()
     assert found == {ids[int(small.sets.anchor_frame[number])]: (10, 20, 110, 111) for number in (0, 1)}
-    from strobe.core.tasks import Task
     from strobe.store.brought import keep_brought
     from strobe.store.frame_names import FrameNames
     from strobe.store.run_folder import Run
@@ -216,13 +215,13 @@ def test_suggestions_from_a_file_and_from_a_run(small, tmp_path):
         n_classes=4, model="finder",
     )  # fmt: skip
     run_folder.record(small, path=small.root, changes={})
-    keep_brought(run_folder.path, answers, task=Task.DETECTION, frames=FrameNames(small), source=file, facts={})
+    keep_brought(run_folder.path, answers, frames=FrameNames(small), source=file, facts={})
     assert suggestions(small, str(run_folder.path)) == {ids[2]: (1, 2, 50, 60)}
     assert suggestions(small, f"finder={run_folder.path}") == {ids[2]: (1, 2, 50, 60)}
     with pytest.raises(StrobeError, match="no predictions of nobody"):
         suggestions(small, f"nobody={run_folder.path}")
     keep_brought(
-        run_folder.path, replace(answers, model="other"), task=Task.DETECTION, frames=FrameNames(small), source=file,
+        run_folder.path, replace(answers, model="other"), frames=FrameNames(small), source=file,
         facts={},
     )  # fmt: skip
     with pytest.raises(StrobeError, match=r"several detectors \(finder, other\)"):

@@ -41,11 +41,11 @@ PREDICT = """
 from pathlib import Path
 import strobe
 from strobe.core.ports import Silent
-from strobe.engine.prediction import PredictOptions
+from strobe.engine.running import Running
 from strobe.models.options import LoadOptions
 from strobe.workflows.predict import predict
 
-options = PredictOptions(load=LoadOptions(device="cpu", batch_size=2), shard_size=4)
+options = Running(device="cpu", batch_size=2, shard_size=4)
 predict(strobe.load_dataset(Path("data")), ["py:slow.py:make"], Path("run"), options, Silent())
 """
 LOCKED = """

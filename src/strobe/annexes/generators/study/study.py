@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from strobe.analyses.model_results import ClassificationResult, ModelResult
 from strobe.annexes.generators.study.chapter import build_strips
 from strobe.annexes.generators.study.figures import granularity_curves, granularity_kept, granularity_ratio
-from strobe.annexes.generators.study.reconstruction import reconstruction_lines, reconstruction_text
 from strobe.annexes.generators.study.words import (
     accepted_text,
     class_lines,
@@ -13,6 +12,8 @@ from strobe.annexes.generators.study.words import (
     granular,
     granular_lines,
     median_lines,
+    reconstruction_lines,
+    reconstruction_text,
     restarts_text,
 )
 from strobe.report.study import Chapter, PageInput, SectionFigures, Study

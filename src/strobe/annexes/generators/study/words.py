@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate
+from strobe.core.readings import folded
+from strobe.core.variants import ANCHOR
 from strobe.report.view import Lines, View
 from strobe.report.wording import (
     EstimateText,
@@ -19,6 +21,62 @@ from strobe.report.wording import (
     with_interval,
 )
 from strobe.studies.variants.records import Contrast, PreservedResults, Search, VariantFacts
+
+PHOTO = "photo"
+"""The kind of the variant that pairs reconstructions with their photos."""
+
+_NAMED = 4
+"""The largest number of models that the sentence names."""
+
+NOTE = (
+    "photos are shown at the size of the autoencoder's images; no activation is changed; searches start at "
+    "reconstructions that all targets get right"
+)
+
+
+def _photo_variants(view: View) -> list[str]:
+    return [name for name, variant in view.variants.items() if variant.fields.get("kind") == PHOTO]
+
+
+def reconstruction_text(view: View) -> str:
+    """Return one sentence: the change of accuracy by reconstruction, for each model.
+
+    It also names models that the summary excludes, because reconstruction alone may be what makes them weak.
+    """
+    each = [
+        f"{printable(contrast.held)} by " + f"{100 * value_of(contrast.value):+.1f}".replace("-", "−")
+        for contrast in _changes(view, _photo_variants(view))
+        if is_known(contrast.value)
+    ]
+    if len(each) > _NAMED:
+        each = [*each[:_NAMED], f"{len(each) - _NAMED} more models by other amounts"]
+    return f"Reconstruction alone changes the accuracy of {join(each)} points." if each else ""
+
+
+def reconstruction_lines(view: View) -> list[Lines]:
+    """Return every classifier on photos and on their reconstructions, or nothing if no photo was reconstructed."""
+    names = _photo_variants(view)
+    changes = {(row.b, row.held): row.value for row in _changes(view, names)}
+    rows = [
+        [
+            printable(model, limit=40),
+            with_interval(score.levels[0].at),
+            with_interval(score.acc_orig),
+            with_interval(changes.get((score.variant, model))),
+        ]
+        for model, result in view.classifiers.items()
+        for score in result.variants or ()
+        if score.variant in names and score.levels
+    ]
+    columns = ["model", "photos", "reconstructions", "change"]
+    return [("What reconstruction alone does", columns, rows, [NOTE])] if rows else []
+
+
+def _changes(view: View, names: list[str]) -> list[Contrast]:
+    """Return the contrasts reconstructions − photos, paired by photo."""
+    rows = view.results.contrasts or ()
+    return [row for row in rows if (row.of, row.a) == ("variants", ANCHOR) and row.b in names and row.held]
+
 
 ORDER = ("latent", "coarse", "middle", "fine", "pixel", "all")
 """Granularities from the largest features to the smallest, then all layers together, then single layers."""
@@ -336,6 +394,8 @@ def median_lines(view: View, found: GranularityView) -> Lines:
             row.append(with_interval(kept.share.get(key)))
             row.append(_magnitude(kept.searches[key].median) if key in kept.searches else "—")
         rows.append(row)
+    medians = [(f"{' against '.join(map(printable, key))}", found.searches[key].median) for key in found.searches]
+    notes += folded((name, median.reason) for name, median in medians if median.low is None and median.reason)
     return "Medians by granularity and target", columns, rows, notes
 
 
@@ -347,10 +407,10 @@ _MEDIANS = (
 
 
 def _magnitude(found: Estimate) -> str:
-    """Return a median magnitude with its interval, or with the reason why it has none."""
-    value = "—" if found.value is None else size_text(found.value)
+    """Return a median magnitude with its interval, if it has one."""
+    value = _middle(found)
     if found.low is None or found.high is None:
-        return f"{value} ({found.reason})" if found.reason else value
+        return value
     return EstimateText(f"{value} [{size_text(found.low)}, {size_text(found.high)}]", found)
 
 

@@ -1,6 +1,6 @@
 """Recipes that were trained several times: means over trainings, and their spread over seeds."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from strobe.analyses.model_results import ClassificationScore
@@ -8,9 +8,49 @@ from strobe.analyses.results import Results
 from strobe.analyses.scoring import Collector
 from strobe.annexes.train.study import figures
 from strobe.annexes.train.study.score import SEED_MARK, trainings
-from strobe.annexes.train.study.tables import TABLES, training_lines
+from strobe.core.codec import encode
+from strobe.core.errors import printable
 from strobe.report.study import SectionFigures, Study
-from strobe.report.view import View
+from strobe.report.tables import spread
+from strobe.report.view import Lines, Row, Table, View
+from strobe.report.wording import with_interval
+
+
+def _trainings(view: View) -> Iterator[Row]:
+    for one in view.results.added.get("trainings", ()):
+        row: Row = {"recipe": one.name, "trainings": len(one.models)}
+        for name in ("acc_orig", "acc_pmk", "drop"):
+            row |= spread(name, getattr(one, name)) | {
+                f"{name}_seeds_{key}": value for key, value in encode(getattr(one, f"{name}_spread")).items()
+            }
+        yield row
+
+
+TABLES: Mapping[str, Callable[[View], Table]] = {
+    "trainings": lambda view: list(_trainings(view)),
+}
+
+
+def training_lines(view: View) -> list[Lines]:
+    """Return a row for each recipe with several trainings: mean, interval over clips, lowest and highest seed."""
+    rows = [
+        [
+            f"{printable(recipe.name)} ({len(recipe.models)} trainings)",
+            *(
+                with_interval(figure, f"; {100 * spread.low:.1f} – {100 * spread.high:.1f}".replace("-", "−"))
+                for figure, spread in (
+                    (recipe.acc_orig, recipe.acc_orig_spread),
+                    (recipe.acc_pmk, recipe.acc_pmk_spread),
+                    (recipe.drop, recipe.drop_spread),
+                )
+            ),
+        ]
+        for recipe in view.results.added.get("trainings", ())
+    ]
+    notes = [f"means over trainings [95 % interval over {view.words.source}s]; range over trainings"]
+    columns = ["recipe", "acc_orig", "acc_pmk", "drop"]
+    return [("Recipes with several trainings", columns, rows, notes)] if rows else []
+
 
 FIGURES = (figures.trainings,)
 

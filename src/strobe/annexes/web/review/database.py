@@ -15,7 +15,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DisconnectionError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
-from strobe.annexes.web.review.schema import migrate
+from strobe.annexes.web.review.schema import make_tables
 from strobe.core.errors import StrobeError, printable
 from strobe.core.late import require
 
@@ -64,7 +64,7 @@ class Database:
         try:
             with self._transaction(self._writer) as connection:
                 _refuse_code(connection)
-                migrate(connection)
+                make_tables(connection)
         except StrobeError:
             self.close()
             raise

@@ -7,6 +7,7 @@ from strobe.core.answers import BoxAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.tasks import Task
+from strobe.formats.prediction_files import FileOptions
 from strobe.formats.read_detections import read_detections
 from strobe.models.grammar import split_name
 from strobe.store.run_folder import Run
@@ -26,7 +27,7 @@ def suggestions(dataset: Dataset, source: str) -> dict[str, tuple[int, int, int,
 
 
 def _of_file(dataset: Dataset, path: Path) -> BoxAnswers:
-    return read_detections(path, dataset, name="suggested", absent="unscored", ignore_extra=True).answers
+    return read_detections(path, dataset, FileOptions(absent="unscored", ignore_extra=True), name="suggested").answers
 
 
 def _of_run(dataset: Dataset, name: str | None, path: Path) -> BoxAnswers:

@@ -1,4 +1,4 @@
-"""Build a Dataset from table columns and check every rule. Errors name the file, the row and the rule."""
+"""Check the tables of a dataset folder. Errors name the file, the row and the rule."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
@@ -11,13 +11,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from strobe.core.arrays import Bools, Ints, are_pixels, blocks
-from strobe.core.dataset import Dataset, DatasetInfo
+from strobe.core.dataset import DatasetInfo
 from strobe.core.errors import InvalidFile, InvalidValue, in_file, printable
 from strobe.core.files import json_of
 from strobe.core.labels import LabelSpace
 from strobe.core.parquet import arrow_of, numbers_of
 from strobe.core.people import GROWING
-from strobe.core.tables import KINDS, Boxes, Frames, Hints, Labels, Sets, Videos, pairs_differ, recipe_of, texts
+from strobe.core.tables import KINDS, Sets, pairs_differ, recipe_of, texts
 from strobe.core.variants import NO_VARIANT, STATUSES, Target, Variant, Variants
 from strobe.store.tables import Column
 
@@ -25,45 +25,32 @@ Read = Callable[[str], dict[str, Column]]
 """The columns of a table, by its file's stem."""
 
 
-def assemble(folder: Path, info: DatasetInfo, names: Collection[str], read: Read) -> Dataset:
-    """Return the folder's dataset. `names` are the stems of its table files. Each table is read when it is needed."""
-    raw_videos, raw_frames = read("videos"), read("frames")
-    if not len(raw_frames["frame_id"]):
-        raise InvalidFile(folder / "frames.parquet", "no frames", hint="an empty dataset cannot be scored")
-    _unique(folder / "videos.parquet", "video_id", raw_videos["video_id"])
-    _known(folder / "videos.parquet", "kind", raw_videos.get("kind"), KINDS)
-    videos = Videos(**raw_videos)
-    video = _places(folder, "frames", "video_id", raw_frames["video_id"], videos.video_id, "is not in videos.parquet")
-    ids = raw_frames["frame_id"]
-    _unique(folder / "frames.parquet", "frame_id", ids)
-    _unique(folder / "frames.parquet", "key", raw_frames["key"])
-    _check_ids(folder / "frames.parquet", raw_frames)
-    _check_frames(folder / "frames.parquet", raw_frames)
-    frames = Frames(
-        video=video,
-        **{name: column for name, column in raw_frames.items() if name not in ("frame_id", "video_id")},
-    )
-    variants = variants_of(folder / "variants.parquet", read("variants")) if "variants" in names else None
-    sets = _sets(folder, read("sets"), ids)
-    if "set_info" in names:
-        sets = with_info(folder, sets, read("set_info"), variants)
-    elif variants is not None:
+def check_tables(folder: Path, info: DatasetInfo, names: Collection[str], read: Read) -> None:
+    """Check every rule of a folder's tables. `names` are the stems of its files. Each table is read when it is needed.
+
+    The rules of variants and of facts about sets are checked when they are read (`variants_of`, `with_info`).
+    """
+    videos, frames, sets, labels = (read(name) for name in ("videos", "frames", "sets", "labels"))
+    ids, path = frames["frame_id"], folder / "frames.parquet"
+    if not len(ids):
+        raise InvalidFile(path, "no frames", hint="an empty dataset cannot be scored")
+    _unique(folder / "videos.parquet", "video_id", videos["video_id"])
+    _known(folder / "videos.parquet", "kind", videos.get("kind"), KINDS)
+    _places(folder, "frames", "video_id", frames["video_id"], videos["video_id"], "is not in videos.parquet")
+    _unique(path, "frame_id", ids)
+    _unique(path, "key", frames["key"])
+    _check_ids(path, frames)
+    _check_frames(path, frames, n_videos=len(videos["video_id"]))
+    _check_sets(folder, sets, ids)
+    if "variants" in names and "set_info" not in names:
         raise InvalidFile(folder / "set_info.parquet", "the file is missing", hint="it gives the variant of each set")
-    hints = _hints(folder, read("hints"), sets, ids) if "hints" in names else None
-    boxes = _boxes(folder, read("boxes"), ids, info.label_space) if "boxes" in names else None
-    people: dict[str, Any] = {name: said(folder, name, read(name)) for name in GROWING if name in names}
-    return Dataset(
-        info=info,
-        videos=videos,
-        frames=frames,
-        sets=sets,
-        labels=_labels(folder, read("labels"), ids, info),
-        boxes=boxes,
-        hints=hints,
-        variants=variants,
-        root=folder,
-        **people,
-    )
+    if "hints" in names:
+        _check_hints(folder, read("hints"), sets)
+    if "boxes" in names:
+        _check_boxes(folder, read("boxes"), ids, info.label_space)
+    of_frame = _frame_places(folder, "labels", labels, ids)
+    label = _label_places(folder, "labels", labels["label"], info.label_space)
+    _unique_pairs(folder / "labels.parquet", "the label", labels, ("frame_id", "label"), of_frame, label)
 
 
 def _texts(values: Column | Sequence[str]) -> pa.ChunkedArray:
@@ -91,9 +78,10 @@ def _refuse(path: Path, rules: Iterable[tuple[str, Bools]]) -> None:
             raise InvalidFile(path, problem, where=f"row {int(np.flatnonzero(bad)[0])}")
 
 
-def _check_frames(path: Path, raw: dict[str, Column]) -> None:
+def _check_frames(path: Path, raw: dict[str, Column], *, n_videos: int) -> None:
     rules = (
         ("index is negative", raw["index"] < 0),
+        ("index is too large", raw["index"] >= 2**62 // n_videos),
         ("time_den is negative", raw["time_den"] < 0),
         ("width or height is negative", (raw["width"] < 0) | (raw["height"] < 0)),
         ("pict_type is not I, P or B", ~np.isin(raw["pict_type"], ("I", "P", "B", ""))),
@@ -149,11 +137,8 @@ def _places(
     return out
 
 
-def _labels(folder: Path, raw: dict[str, Column], ids: Column, info: DatasetInfo) -> Labels:
-    frame = _places(folder, "labels", "frame_id", raw["frame_id"], ids, "is not in frames.parquet")
-    label = _label_places(folder, "labels", raw["label"], info.label_space)
-    _unique_pairs(folder / "labels.parquet", "the label", raw, ("frame_id", "label"), frame, label)
-    return Labels(frame=frame, label=label)
+def _frame_places(folder: Path, table: str, raw: dict[str, Column], ids: Column) -> NDArray[np.int32]:
+    return _places(folder, table, "frame_id", raw["frame_id"], ids, "is not in frames.parquet")
 
 
 def _label_places(folder: Path, table: str, values: Column, label_space: LabelSpace) -> NDArray[np.int32]:
@@ -161,11 +146,11 @@ def _label_places(folder: Path, table: str, values: Column, label_space: LabelSp
     return _places(folder, table, "label", values, label_space.ids, strange)
 
 
-def _sets(folder: Path, raw: dict[str, Column], ids: Column) -> Sets:
+def _check_sets(folder: Path, raw: dict[str, Column], ids: Column) -> None:
     path = folder / "sets.parquet"
     if not len(raw["set_id"]):
         raise InvalidFile(path, "no sets", hint="an empty dataset cannot be scored")
-    frame = _places(folder, "sets", "frame_id", raw["frame_id"], ids, "is not in frames.parquet")
+    frame = _frame_places(folder, "sets", raw, ids)
     names = list(dict.fromkeys(raw["set_id"]))
     owner = _places(folder, "sets", "set_id", raw["set_id"], names, "is not itself")
     rules = (
@@ -183,14 +168,6 @@ def _sets(folder: Path, raw: dict[str, Column], ids: Column) -> Sets:
             f"set {printable(names[at])!r} has {int(anchors[at])} anchors; every set needs exactly one",
             where=where,
         )
-    order = np.lexsort((raw["distance"], owner))
-    return Sets(
-        set_id=texts(names),
-        set=owner[order],
-        frame=frame[order],
-        distance=raw["distance"][order],
-        is_anchor=raw["is_anchor"][order],
-    )
 
 
 def variants_of(path: Path, raw: dict[str, Column]) -> Variants:
@@ -257,31 +234,24 @@ def with_info(folder: Path, sets: Sets, raw: dict[str, Column], variants: Varian
     return replace(sets, variant=variant[order], **own)
 
 
-def _hints(folder: Path, raw: dict[str, Column], sets: Sets, ids: Column) -> Hints:
-    have = {pair: row for row, pair in enumerate(zip(raw["set_id"].tolist(), raw["frame_id"].tolist(), strict=True))}
-    pairs = list(zip(sets.set_id[sets.set].tolist(), ids[sets.frame].tolist(), strict=True))
+def _check_hints(folder: Path, raw: dict[str, Column], sets: dict[str, Column]) -> None:
+    have = set(zip(raw["set_id"].tolist(), raw["frame_id"].tolist(), strict=True))
+    pairs = zip(sets["set_id"].tolist(), sets["frame_id"].tolist(), strict=True)
     missing = [pair for pair in pairs if pair not in have]
     if missing:
         raise InvalidFile(
             folder / "hints.parquet", f"{len(missing)} set rows have no hint, first {printable(missing[0])}"
         )
-    rows = np.array([have[pair] for pair in pairs], dtype=np.int64)
-    return Hints(**{name: raw[name][rows] for name in ("cut", "blur", "motion", "exposure", "duplicate")})
 
 
-def _boxes(folder: Path, raw: dict[str, Column], ids: Column, label_space: LabelSpace) -> Boxes:
+def _check_boxes(folder: Path, raw: dict[str, Column], ids: Column, label_space: LabelSpace) -> None:
     xyxy = np.stack([raw[name] for name in ("x0", "y0", "x1", "y1")], axis=1).astype(np.float64).reshape(-1, 4)
     bad = ~(are_pixels(xyxy).all(axis=1) & (xyxy[:, 2] > xyxy[:, 0]) & (xyxy[:, 3] > xyxy[:, 1]))
     if bad.any():
         rule = f"expected finite x0 < x1 and y0 < y1 of at most 1e9, got {xyxy[bad][0].tolist()}"
         _refuse(folder / "boxes.parquet", [(rule, bad)])
-    return Boxes(
-        frame=_places(folder, "boxes", "frame_id", raw["frame_id"], ids, "is not in frames.parquet"),
-        label=_label_places(folder, "boxes", raw["label"], label_space),
-        xyxy=xyxy,
-        track=raw["track"],
-        crowd=raw["crowd"],
-    )
+    _frame_places(folder, "boxes", raw, ids)
+    _label_places(folder, "boxes", raw["label"], label_space)
 
 
 def said(folder: Path, table: str, raw: dict[str, Column]) -> tuple[Any, ...]:
