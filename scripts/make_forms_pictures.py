@@ -47,7 +47,7 @@ def as_jpeg(_: int, image: Pixels) -> Pixels:
 
 def decoded(dataset: strobe.Dataset, convert: Callable[[av.VideoFrame], av.VideoFrame]) -> Change:
     """Return the frames of the clip as another decoder gives them; other frames stay."""
-    (row,) = np.flatnonzero(dataset.videos.name == "cockatoo.mp4")
+    (row,) = np.flatnonzero(dataset.videos.name == "cockatoo")
     rows = np.flatnonzero(dataset.frames.video == row)
     wanted = dict(zip(dataset.frames.index[rows].tolist(), rows.tolist(), strict=True))
     path = next(path for path in Path.home().rglob("imageio-2.9.0/cockatoo.mp4"))
