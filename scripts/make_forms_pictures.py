@@ -77,14 +77,15 @@ def write_answers(dataset: strobe.Dataset, change: Change, file: Path, form: dic
 
 
 def draw(form: FormScore, dataset: strobe.Dataset, file: str, change: Change | None = None) -> None:
-    """Draw frames whose answer the form changes, above what `change` does to their pixels."""
-    source, frames = frame_source(dataset), form.frames[:SHOWN]
-    rows = [int(np.flatnonzero(dataset.frames.key == frame.frame)[0]) for frame in frames]
-    figure = Figure(figsize=(2.2 * SHOWN, 2.5 if change is None else 4.3), dpi=75)
+    """Draw frames of the clip whose answer the form changes, above what `change` does to their pixels."""
+    source, (clip,) = frame_source(dataset), np.flatnonzero(dataset.videos.name == "cockatoo")
+    every = [(int(np.flatnonzero(dataset.frames.key == frame.frame)[0]), frame) for frame in form.frames]
+    pairs = [(row, frame) for row, frame in every if dataset.frames.video[row] == clip][:SHOWN]
+    figure = Figure(figsize=(2.2 * SHOWN, 1.9 if change is None else 3.4), dpi=75)
     grid = figure.subplots(1 if change is None else 2, SHOWN, squeeze=False)
     for axes in grid.flat:
         axes.axis("off")
-    for row, frame, axes in zip(rows, frames, grid.T, strict=False):
+    for (row, frame), axes in zip(pairs, grid.T, strict=False):
         image = source.read(row)
         axes[0].imshow(image)
         words = [f"{frame.old.split(',')[0]} → {frame.new.split(',')[0]}", f"right: {frame.right.split(',')[0]}"]
