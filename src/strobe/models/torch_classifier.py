@@ -45,7 +45,7 @@ class TorchClassifier:
 
     8-bit pixels are copied to the device and normalised there. Activations are channels-last, the faster order for
     convolutions on both CPUs and tensor cores. On a CUDA device two threads alternate: while the device runs one batch,
-    the other thread copies the next. One more thread launches every batch, because cuDNN plans the network anew in each
+    the other thread copies the next. One more thread launches every batch, because cuDNN plans a network again in each
     thread.
     """
 
