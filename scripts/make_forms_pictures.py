@@ -81,7 +81,7 @@ def draw(form: FormScore, dataset: strobe.Dataset, file: str, change: Change | N
     source, (clip,) = frame_source(dataset), np.flatnonzero(dataset.videos.name == "cockatoo")
     every = [(int(np.flatnonzero(dataset.frames.key == frame.frame)[0]), frame) for frame in form.frames]
     pairs = [(row, frame) for row, frame in every if dataset.frames.video[row] == clip][:SHOWN]
-    figure = Figure(figsize=(2.2 * SHOWN, 1.9 if change is None else 3.4), dpi=75)
+    figure = Figure(figsize=(2.2 * SHOWN, 2.4 if change is None else 3.4), dpi=75)
     grid = figure.subplots(1 if change is None else 2, SHOWN, squeeze=False)
     for axes in grid.flat:
         axes.axis("off")
