@@ -1,4 +1,4 @@
-"""The objects that only one of two forms of a detector finds, and those that get another class or place. Pure functions."""
+"""The objects that only one form of a detector finds, and those that get another class or place. Pure functions."""
 
 from dataclasses import dataclass
 
