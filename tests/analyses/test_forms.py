@@ -1,8 +1,7 @@
 """Which models are forms of one, and what differs, follows from facts and from nothing else."""
 
-import json
-
 from strobe.analyses.forms import differences, form_families, form_of_facts
+from strobe.models.forms import declared_form
 
 
 def ran(name="timm:net", *, weights="1f" * 32, provider="timm", **settings):
@@ -11,12 +10,11 @@ def ran(name="timm:net", *, weights="1f" * 32, provider="timm", **settings):
 
 
 def brought(form_of="", **form):
-    facts = {"kind": "labels", "form_of": form_of, "form": json.dumps(form)}
-    return {name: value for name, value in facts.items() if value not in ("", "{}")}
+    return {"kind": "labels", **declared_form({"form_of": form_of, "form": form}, "a file")}
 
 
 def names(models):
-    return [family.names for family in form_families(models)]
+    return list(form_families(models))
 
 
 def test_the_same_weights_are_one_model_and_equal_names_are_not():
@@ -79,7 +77,7 @@ def test_what_a_file_does_not_declare_is_unknown_and_not_different():
 
 
 def test_a_declared_precision_comes_before_as_exported():
-    int8 = ran(precision="as exported") | {"form": json.dumps({"precision": "int8"})}
+    int8 = ran(precision="as exported") | {"form.precision": "int8"}
     assert differences(ran(), int8) == ("precision: float32 → int8 (declared)",)
 
 

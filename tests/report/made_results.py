@@ -9,7 +9,7 @@ from strobe.metrics.temporal import AtRisk, Survival
 from strobe.report.drawing import Figure, FigureSpec
 from strobe.report.view import View
 from strobe.studies.detection.records import AsClassifier, DetectionSettings, ErrorCounts, MapFigures
-from strobe.studies.temporal.records import ClassMedians, CurvePoint, GivenRightAnchor, Smoothed
+from strobe.studies.temporal.records import ClassMedians, CurvePoint, GivenRightAnchor
 
 
 def share(value: float | None, low: float | None = None, high: float | None = None, **more: Any) -> Estimate:
@@ -54,15 +54,6 @@ def detected(orig: float | None = None, pmk: float | None = None, **parts: Any) 
 
 def curve(*values: float) -> tuple[CurvePoint, ...]:
     return tuple(CurvePoint(k, share(value), NONE) for k, value in enumerate(values))
-
-
-def smoothed(*rows: tuple[str, float, float]) -> tuple[Smoothed, ...]:
-    """(method, delay, acc_pmk) each."""
-    return tuple(
-        Smoothed(method=method, parameter=1, delay_frames=delay, acc_orig=NONE, acc_pmk=share(value), drop=NONE,
-                 incomplete=0.0)
-        for method, delay, value in rows
-    )  # fmt: skip
 
 
 def survival(*alive: float, n: int, events: int = 0) -> Survival:

@@ -79,8 +79,6 @@ def test_steps_name_their_reason() -> None:
     steps = next_steps(View(results=results))
     assert steps == [
         "Do not choose between these models by robustness: no difference between them is significant.",
-        "Smooth the answers of third over time: averaging the scores of the last 3 frames raises acc_pmk from "
-        "58.3\N{NO-BREAK SPACE}% to 100.0\N{NO-BREAK SPACE}% (the best of 4 settings on this data).",
         "Let people confirm that the frames of a set look the same (strobe review serve): nobody has done so yet.",
         "Add videos: the results rest on few of them, so the intervals are unreliable.",
     ]

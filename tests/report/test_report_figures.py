@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_results import NONE, detected, figure, results_of, scored, share, smoothed
+from made_results import NONE, detected, figure, results_of, scored, share
 from matplotlib.figure import Figure
 
 from strobe.analyses.model_results import ClassAp, ClassScore
@@ -22,7 +22,6 @@ from strobe.report.wording import points
 from strobe.studies.review import figures as figures_review
 from strobe.studies.review.score import ReviewStages, impact
 from strobe.studies.temporal import figures as figures_accuracy
-from strobe.studies.temporal import figures as figures_smoothing
 from strobe.studies.temporal import figures_slices
 from strobe.studies.temporal.records import Control, OffsetError, TypeSlice
 
@@ -105,20 +104,6 @@ def test_numbers_and_colours_people_read_are_left_as_they_are():
         places = re.findall(r'<path d="([^"]+)"', svg)
         assert places
         assert not any(re.search(r"\.\d{3}", place) for place in places)
-
-
-def test_smoothing_that_gains_nothing_is_called_so():
-    def sentence(none, centred, causal):
-        rows = smoothed(("none", 0, none), ("centred", 1, centred), ("causal", 0.5, causal))
-        return figure(figures_smoothing.smoothing, results_of({"m": scored(0.9, 0.5, smoothing=rows)})).sentence
-
-    assert sentence(0.5, 0.5, 0.4).startswith("Smoothing does not help m")
-    assert "60.0\N{NO-BREAK SPACE}% when looking ahead (1 frame of delay)" in sentence(0.5, 0.6, 0.5)
-    both = sentence(0.5, 0.6, 0.7).replace("\N{NO-BREAK SPACE}", " ")  # the best is not the one that looks ahead
-    assert both == (
-        "Without smoothing, m reaches 50.0 %. With the smoothing that is best on this data, it reaches 60.0 % when "
-        "looking ahead (1 frame of delay) and 70.0 % with past frames only."
-    )
 
 
 def test_the_offset_sentence_counts_the_outermost_alike(painted):

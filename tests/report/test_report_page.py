@@ -125,7 +125,7 @@ def test_the_policy_names_the_only_script(written):
 def test_figures_lie_beside_the_page_and_are_drawings(written):
     run, text = written
     names = sorted(path.stem for path in (run / "figures").glob("*.svg"))
-    assert {"trend", "curve", "time_curve", "per_class_1", "per_offset", "smoothing", "comparison"} <= set(names)
+    assert {"trend", "curve", "time_curve", "per_class_1", "per_offset", "comparison"} <= set(names)
     for name in names:
         assert (run / "figures" / f"{name}.svg").read_text().startswith("<svg")
         assert (run / "figures" / f"{name}.png").read_bytes()[:4] == b"\x89PNG"

@@ -9,7 +9,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from made_results import NONE, curve, figure, results_of, scored, share, smoothed, survival, view_of
+from made_results import NONE, curve, figure, results_of, scored, share, survival, view_of
 
 import strobe
 from strobe.analyses.comparison import Comparison
@@ -27,7 +27,6 @@ from strobe.report.page import PageOptions, write_report
 from strobe.report.story import compared, comparisons, lead
 from strobe.report.view import MOST_SHOWN, sources
 from strobe.studies.temporal import figures as figures_accuracy
-from strobe.studies.temporal import figures as figures_smoothing
 from strobe.studies.temporal import figures_slices
 from strobe.studies.temporal.figures_slices import bin_names, measure_of
 from strobe.studies.temporal.records import CurvePoint, HintBin, OffsetError, RateSlice, TimeCurve, TimePoint, TypeSlice
@@ -126,42 +125,11 @@ def test_photos_are_not_called_videos(painted, tmp_path):
 
 def test_nobody_is_said_to_have_reviewed_where_nobody_did(painted, tmp_path):
     dataset, predictions, results, _ = painted
-    for reviewed in ("none", "release"):
-        found = replace(results, dataset=replace(results.dataset, reviewed=reviewed))
-        smoothing = figure(figures_smoothing.smoothing, found).how
-        assert ("reviewers rejected" in smoothing) == (reviewed != "none")
     found = replace(results, dataset=replace(results.dataset, reviewed="none"))
     found = lean(dataset, predictions, found)
     said = words_of(write_report(tmp_path, found, dataset, predictions, None))
     assert "people marked" not in said
     assert "No person has confirmed that they look the same" in said
-
-
-def test_votes_are_not_called_averages():
-    def how(*methods):
-        rows = smoothed(*((method, delay, 0.5) for delay, method in enumerate(("none", *methods))))
-        return figure(figures_smoothing.smoothing, results_of({"m": scored(0.5, 0.5, smoothing=rows)})).how
-
-    assert how("causal vote").startswith("Votes are counted over neighbouring frames.")
-    assert how("causal", "ema").startswith("Probabilities are averaged over neighbouring frames.")
-    assert "for models that gave only labels, votes are counted" in how("causal", "causal vote")
-
-
-@pytest.mark.parametrize("is_narrow", [False, True])
-def test_no_line_of_any_model_leaves_its_panel(is_narrow):
-    from matplotlib.figure import Figure
-
-    models = {
-        name: scored(0.9, 0.5, smoothing=smoothed(("none", 0, start), ("centred", 5, start + 0.1)))
-        for name, start in (("best", 0.8), ("middle", 0.5), ("worst", 0.1))
-    }
-    canvas = Figure()
-    figures_smoothing.smoothing.answer(view_of(models)).paint(canvas, is_narrow)
-    panels = [axes for axes in canvas.axes if axes.get_visible()]
-    assert len(panels) == 3
-    for axes in panels:
-        low, high = axes.get_ylim()
-        assert all(low <= value <= high for line in axes.lines for value in line.get_ydata())
 
 
 # -- the gallery --------------------------------------------------------------------------------------------------
@@ -302,12 +270,10 @@ def test_drops_are_points_and_not_per_cent():
 
 
 def test_frame_axes_have_whole_numbers():
-    delays = (("none", 0), ("causal", 0.5), ("centred", 1), ("causal", 1), ("centred", 2))
     data = scored(
         0.5, 0.3, curve=curve(0.5, 0.5, 0.5), first_failure=survival(1.0, 0.9, 0.8, n=4, events=1),
-        smoothing=smoothed(*((method, delay, 0.5 + delay / 10) for method, delay in delays)),
     )  # fmt: skip
-    for question in (figures_accuracy.curve, figures_accuracy.first_failure, figures_smoothing.smoothing):
+    for question in (figures_accuracy.curve, figures_accuracy.first_failure):
         drawing = figure(question, results_of({"m": data})).drawing
         for svg in (drawing.wide, drawing.narrow):
             x = re.findall(r">([\d.]+)</text>", svg)

@@ -204,7 +204,7 @@ def test_objects_that_appear_and_leave_are_followed_as_by_hand() -> None:
 
 def scored(**more: object) -> RemedyScore:
     one = RemedyScore(
-        model="m", remedy=NONE, kind="classes", frames=100, changes=10, changes_per_s=1.0, fewer=0.0, altered=0.0,
+        model="m", remedy=NONE, frames=100, changes=10, changes_per_s=1.0, fewer=0.0, altered=0.0,
         delay_ms=0.0, forwards=1.0, real_changes=10, delayed=0, swallowed=0, late_ms=None,
     )  # fmt: skip
     return replace(one, **more)  # type: ignore[arg-type]

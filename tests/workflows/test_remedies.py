@@ -9,8 +9,8 @@ import pytest
 from PIL import Image
 
 from strobe.core.answers import ClassAnswers
-from strobe.engine.remedies import chosen_crop, shifted
 from strobe.metrics.remedies import Remedy, majority
+from strobe.models.crops import chosen_crop, shifted
 from strobe.models.grammar import split_name, view_of
 from strobe.models.requested import requested_models
 from strobe.store import dataset_folder as folder
@@ -79,7 +79,7 @@ def test_remedies_over_stored_answers_cost_no_forward_pass(called: Called) -> No
     assert forwards() == n, "the stored answers are used"
     confirmed = np.array(labels(f"confirm=2:{M}"))
     assert confirmed.tolist() == [0] * 9 + [1] * 11
-    assert labels("x") == confirmed[majority(confirmed, np.zeros(n, int), before=2)].tolist()
+    assert labels("x") == confirmed[majority(confirmed, np.zeros(n, int), np.arange(n), before=2)].tolist()
     rows = table()
     assert {key[1] for key in rows} >= {"none", "confirm=2", "mode=5", "mean=3", "confirm=2 + mode=3"}
     assert all(float(row["forwards"]) == 1 for row in rows.values())

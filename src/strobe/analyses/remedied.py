@@ -1,35 +1,42 @@
-"""A model's answers with a remedy, along the videos of a dataset. Pure functions, for stores and for scores."""
+"""A model's answers with a remedy, along the videos of a dataset or along each set by itself. Pure functions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
+from strobe.analyses.plan import Plan
 from strobe.core.answers import Answers, BoxAnswers, ClassAnswers, State
 from strobe.core.arrays import Bools, Floats, Ints
 from strobe.core.dataset import Dataset
 from strobe.core.errors import ModelFailed, printable
+from strobe.core.estimate import Estimate
 from strobe.metrics.flicker import timelines
-from strobe.metrics.remedies import Remedy, averages, kept_by_margin, majority, stood
+from strobe.metrics.pmk import first_wrong
+from strobe.metrics.remedies import Remedy, averages, kept_by_margin, majority, stood, windows
 from strobe.metrics.remedies_boxes import remedied_boxes
+from strobe.studies.temporal.records import Smoothed
+
+_VALUES = 2**21
+"""The most probabilities of sets that are smoothed at once, so that memory does not grow."""
 
 
 @dataclass(frozen=True)
 class Stretches:
-    """The answered frames of a dataset's videos (N,) by time, also those that review rejected, and their stretches.
+    """Answered frames (N,), also those that review rejected, in stretches: the stretch and the place of each in it.
 
-    `timeline` is the stretch of consecutive frames of each, and `seconds` are their times, or NaN. A stretch goes on
-    across a scene cut, which no remedy knows.
+    `seconds` are their times, or NaN. A stretch goes on across a scene cut, which no remedy knows.
     """
 
     frames: Ints
     timeline: Ints
+    place: Ints
     seconds: Floats
 
     @classmethod
     def of(cls, dataset: Dataset, answered: Bools) -> "Stretches":
-        """Return the stretches of the frames that a model answered, (F,)."""
+        """Return the stretches of consecutive frames that a model answered, (F,), along the videos."""
         if dataset.info.axis != "frame-offset" or dataset.variants is not None:
             raise ModelFailed(f"{printable(dataset.name)}: its sets are not stretches of video, so no remedy applies")
         used = np.flatnonzero(answered & np.isin(dataset.frames.video, dataset.video_of_set))
@@ -42,7 +49,7 @@ class Stretches:
         every = np.ones(int(line[-1]) + 1 if len(line) else 0, dtype=bool)
         every[line[~timed]] = False  # times of one stretch are of one kind
         seconds = np.where(every[line], times, np.where(np.isfinite(by_rate), by_rate, np.nan))
-        return cls(rows, line, seconds)
+        return cls(rows, line, np.arange(len(rows)), seconds)
 
     @cached_property
     def pairs(self) -> Ints:
@@ -70,43 +77,47 @@ class Stretches:
             return remedied_boxes(answers, self.frames, self.timeline, self.seconds, remedy)
         if not remedy.rule.classes:
             raise ModelFailed(f"{remedy.text}: it is for boxes, and {printable(answers.model)} gives classes")
-        return self._averaged(answers, remedy, keep) if remedy.averages else self._chosen(answers, remedy)
+        if keep:
+            return self._averaged(answers, remedy) if remedy.averages else self._chosen(answers, remedy)
+        label, state, shown = answers.label.copy(), answers.state.copy(), self.labels_with(answers, remedy)
+        label[self.frames], state[self.frames] = shown, np.where(shown < 0, State.OUTSIDE, State.ANSWERED)
+        return replace(ClassAnswers.from_labels(answers.model, label), state=state, reasons=answers.reasons)
 
     def labels(self, answers: ClassAnswers) -> Ints:
         """Return the answer to each of these frames; −1 is outside the classes."""
         return np.where(answers.state[self.frames] == State.OUTSIDE, -1, answers.label[self.frames]).astype(np.int64)
 
-    def _chosen(self, answers: ClassAnswers, remedy: Remedy) -> ClassAnswers:
-        """Return the whole answer to an earlier frame, scores and all, for each frame."""
-        label, line = self.labels(answers), self.timeline
-        many = int(remedy.value)
+    def labels_with(self, answers: ClassAnswers, remedy: Remedy) -> Ints:
+        """Return the answer to each of these frames with a remedy; −1 is outside the classes."""
+        label = self.labels(answers)
+        if not remedy.averages:
+            return label[self._source(answers, remedy)]
+        return np.concatenate([label[:0], *(shown for _, shown, _ in self._averages(answers, remedy))])
+
+    def _source(self, answers: ClassAnswers, remedy: Remedy) -> Ints:
+        """Return, for each frame, the row whose whole answer is given."""
+        label = self.labels(answers)
         if remedy.kind in ("hold", "confirm"):
-            seconds = self.seconds if remedy.kind == "hold" else np.zeros(len(label))
-            chosen = stood(label, line, seconds, remedy)
-        elif remedy.kind == "hysteresis":
+            return stood(label, self.timeline, self.seconds, remedy)
+        if remedy.kind == "hysteresis":
             _check_scores(answers, remedy)
-            sure = answers.confidence_at(self.frames)
-            chosen = kept_by_margin(label, line, sure, self._share(answers), remedy.value)
-        else:
-            around = remedy.kind == "mode-around"
-            chosen = majority(label, line, before=many if around else many - 1, after=many if around else 0)
-        source = np.arange(len(answers))
-        source[self.frames] = self.frames[chosen]
-        return replace(
-            answers,
-            label=answers.label[source],
-            state=answers.state[source],
-            scores=None if answers.scores is None else answers.scores[source],
-            own_label=None if answers.own_label is None else answers.own_label[source],
-            own_confidence=None if answers.own_confidence is None else answers.own_confidence[source],
-            said={},
-        )
+            share = self._share(answers)
+            return kept_by_margin(label, self.timeline, answers.confidence_at(self.frames), share, remedy.value)
+        before, after = remedy.window
+        return majority(label, self.timeline, self.place, before=before, after=after)
 
     def _share(self, answers: ClassAnswers) -> Callable[[int, int], float]:
-        return lambda place, label: float(answers.share_of(self.frames[[place]], np.array([label]))[0])
+        return lambda row, label: float(answers.share_of(self.frames[[row]], np.array([label]))[0])
 
-    def _averaged(self, answers: ClassAnswers, remedy: Remedy, keep: bool) -> ClassAnswers:
-        """Return the answers with the highest mean probability."""
+    def _chosen(self, answers: ClassAnswers, remedy: Remedy) -> ClassAnswers:
+        """Return the whole answer to another frame, scores and all, for each frame."""
+        source = np.arange(len(answers))
+        source[self.frames] = self.frames[self._source(answers, remedy)]
+        columns = {name: getattr(answers, name) for name in ("scores", "own_label", "own_confidence")}
+        columns = {name: None if values is None else values[source] for name, values in columns.items()}
+        return replace(answers, label=answers.label[source], state=answers.state[source], said={}, **columns)
+
+    def _averages(self, answers: ClassAnswers, remedy: Remedy) -> Iterator[tuple[slice, Ints, Floats]]:
         _check_scores(answers, remedy)
         own = self.labels(answers)
 
@@ -114,25 +125,28 @@ class Stretches:
             outside = own[part] < 0
             return np.concatenate([answers.shares_of(self.frames[part]), outside[:, None]], axis=1)
 
-        label, width = answers.label.copy(), 0 if answers.scores is None or not keep else answers.scores.shape[1]
-        state, scores = answers.state.copy(), np.full((len(answers), width), np.nan, dtype=np.float32)
-        for place, answer, mean in averages(shares, own, self.timeline, remedy):
-            row = self.frames[place]
-            label[row], state[row] = answer, State.OUTSIDE if answer < 0 else State.ANSWERED
-            if keep and answer >= 0:
-                scores[row] = mean[:-1]
-                highest = scores[row].max()
-                if scores[row].argmax() != answer:  # equal up to the precision of what is stored
-                    scores[row, answer] = np.nextafter(highest, np.float32(2))
-        confidence = scores.max(axis=1, initial=-np.inf) if keep else np.full(len(answers), np.nan)
+        return averages(shares, own, self.timeline, self.place, remedy)
+
+    def _averaged(self, answers: ClassAnswers, remedy: Remedy) -> ClassAnswers:
+        """Return the answers with the highest mean probability."""
+        label, state = answers.label.copy(), answers.state.copy()
+        scores = np.full((len(answers), 0 if answers.scores is None else answers.scores.shape[1]), np.nan, np.float32)
+        for part, shown, means in self._averages(answers, remedy):
+            rows, is_known = self.frames[part], shown >= 0
+            label[rows], state[rows] = shown, np.where(is_known, State.ANSWERED, State.OUTSIDE)
+            found = means[:, :-1].astype(np.float32)
+            other = is_known & (found.argmax(axis=1) != shown)  # equal up to the precision of what is stored
+            found[other, shown[other]] = np.nextafter(found[other].max(axis=1), np.float32(2))
+            found[~is_known] = np.nan
+            scores[rows] = found
         return ClassAnswers(
             model=answers.model,
-            kind="probabilities" if keep else "labels",
+            kind="probabilities",
             label=label,
             state=state,
-            scores=scores if keep else None,
+            scores=scores,
             own_label=label.astype(np.int32),
-            own_confidence=confidence.astype(np.float32),
+            own_confidence=scores.max(axis=1, initial=-np.inf).astype(np.float32),
             reasons=answers.reasons,
         )
 
@@ -142,3 +156,63 @@ def _check_scores(answers: ClassAnswers, remedy: Remedy) -> None:
         raise ModelFailed(
             f"{remedy.text}: {printable(answers.model)} gave labels without scores; use hold, confirm or mode"
         )
+
+
+# -- each set by itself --------------------------------------------------------------------------------------------
+
+
+def smoothed(plan: Plan, answers: ClassAnswers, unsmoothed: dict[str, Estimate]) -> tuple[Smoothed, ...]:
+    """Return the unsmoothed score, then the score of each smoothing in the options, all on the same sets.
+
+    Each set is a stretch of its own. If a model gave labels only, windows vote and there is no exponential average.
+    Windows wider than the dataset's k are omitted. The result is empty if sets are not parts of a video.
+    """
+    strips = plan.strips if plan.is_video else None
+    if strips is None:
+        return ()
+    ways = _smoothings(plan, votes=not answers.has_shares)
+    first, short = np.empty((len(ways), plan.n_sets), dtype=np.int32), np.zeros(len(ways), dtype=np.int64)
+    values = strips.frame.shape[1] * (len(plan.view.info.label_space) if answers.has_shares else 1)
+    for sets, rows in plan.blocks(max(1, _VALUES // values)):
+        frame = strips.frame[sets]
+        present = (frame >= 0) & answers.scored[frame]
+        (line_of, place), untimed = np.nonzero(present), np.full(np.count_nonzero(present), np.nan)
+        line = Stretches(frame[present], line_of, place, untimed)
+        label, owner = line.labels(answers), plan.set_row[rows] - sets.start
+        own = (np.cumsum(present) - 1).reshape(present.shape)[owner, strips.place[rows]]
+        changes = np.unique(line.timeline[line.pairs][label[line.pairs] != label[line.pairs + 1]])
+        some = np.isin(line.timeline, changes)  # an average of equal answers changes nothing
+        part = Stretches(np.arange(np.count_nonzero(some)), line.timeline[some], line.place[some], line.seconds[some])
+        rows_of_part = line.frames[some]
+        changing = ClassAnswers(
+            model=answers.model,
+            kind=answers.kind,
+            label=answers.label[rows_of_part],
+            state=answers.state[rows_of_part],
+            scores=answers.shares_of(rows_of_part) if answers.has_shares else None,
+            shares=answers.has_shares,
+        )
+        for number, (_, _, _, remedy) in enumerate(ways):
+            label[some] = part.labels_with(changing, remedy)
+            before, after = remedy.window
+            begin, end = windows(line.timeline, line.place, before=before, after=after)
+            short[number] += np.count_nonzero((end - begin)[own] <= before + after)
+            wrong = ~plan.view.right(label[own], rows)
+            first[number, sets] = first_wrong(wrong, owner, plan.level[rows], n_sets=len(frame), never=plan.k + 1)
+    out = [Smoothed(method="none", parameter=0, delay_frames=0, incomplete=0.0, **unsmoothed)]
+    figures = plan.headline.several(first > 0, first > plan.k) if ways else ()
+    for (method, parameter, delay, _), incomplete, estimates in zip(ways, short.tolist(), figures, strict=True):
+        share = incomplete / len(plan.frame)
+        out.append(Smoothed(method=method, parameter=parameter, delay_frames=delay, incomplete=share, **estimates))
+    return tuple(out)
+
+
+def _smoothings(plan: Plan, *, votes: bool) -> list[tuple[str, float, float, Remedy]]:
+    """Return the method, the parameter, the delay in frames and the remedy of each smoothing in the options."""
+    kind, suffix = ("mode", " vote") if votes else ("mean", "")
+    widths = [width for width in plan.options.windows if width <= plan.dataset.info.k]
+    out: list[tuple[str, float, float, Remedy]]
+    out = [(f"centred{suffix}", width, float(width), Remedy(f"{kind}-around", width)) for width in widths]
+    out += [(f"causal{suffix}", width, width / 2, Remedy(kind, width + 1)) for width in widths]
+    averages = () if votes else plan.options.alphas
+    return out + [("ema", alpha, (1 - alpha) / alpha, Remedy("ema", alpha)) for alpha in averages]

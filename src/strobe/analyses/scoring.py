@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strobe.analyses.early import is_stopped, settled_sets
-from strobe.analyses.forms import FormFamily
 from strobe.analyses.model_results import DetectionScore, ModelResult
 from strobe.analyses.plan import Plan, ScoreOptions
 from strobe.analyses.results import Results
@@ -233,7 +232,7 @@ class Scoring:
     and to whether they are standard models. `is_repeated`: a model was asked several times about each frame.
     `is_remote`: a model was asked over a network. `remedies`: the default list of remedies is measured.
     `is_remedied`: a model is a remedy for another.
-    `families` are the models that are forms of one model.
+    `families` are the models that are forms of one model, the reference first.
     """
 
     path: Path
@@ -250,7 +249,7 @@ class Scoring:
     is_remote: bool = False
     remedies: bool = False
     is_remedied: bool = False
-    families: tuple[FormFamily, ...] = ()
+    families: tuple[tuple[str, ...], ...] = ()
 
     @cached_property
     def merged(self) -> Dataset:

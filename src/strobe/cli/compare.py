@@ -61,5 +61,5 @@ def command(
     for pair in compared.clips:
         for line in clip_lines(pair):
             click.echo(short(line))
-    for forms in compared.forms:
-        click.echo(sentence(forms, forms.forms[-1]))
+    for form in compared.forms:
+        click.echo(sentence(form))

@@ -200,8 +200,7 @@ class ModelSpec:
     `kind` is the type of its scores (`logits` or `probabilities`), and `scale` their factor, 0.01 for per cent.
     `readings` state how both were found, if they were not declared. `weights` is the digest of its weights.
     `preprocessing` is plain JSON; it is printed, and stored with the predictions. `batch_size` is the default. `size`
-    is the number of bytes of its weights, if known. `form_of` names the model that it is a form of, if its file
-    declares it, and `form` is what the file declares about itself.
+    is the number of bytes of its weights, if known. `form` is what its file declares about a form of another model.
 
     >>> from strobe.core.labels import space
     >>> ModelSpec(name="net", provider="py", task="classification", label_space=space("coco-80"), weights="3f9a").kind
@@ -219,7 +218,6 @@ class ModelSpec:
     preprocessing: Mapping[str, Any] = field(default_factory=dict)
     batch_size: int = 32
     size: int | None = None
-    form_of: str = ""
     form: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -30,7 +30,7 @@ from strobe.engine.forward import Runner
 from strobe.engine.views import Crops
 from strobe.engine.worker import EngineOptions
 from strobe.models.cores import device_kind, quick_source
-from strobe.models.forms import form_facts
+from strobe.models.crops import CropsClassifier
 from strobe.models.options import DECODERS, LoadOptions, torch_setup
 from strobe.models.registry import load_model
 from strobe.models.requested import RequestedModel
@@ -63,7 +63,8 @@ def store_of(
     if not model.helper:
         _check_classes(dataset, runner)
     label_space = dataset.info.label_space
-    model_type, standard = tags_of(model.spec)
+    seen = runner.model.seen if isinstance(runner.model, CropsClassifier) else None
+    model_type, standard = tags_of(model.spec) if seen is None else (None, False)
     facts: dict[str, Any] = {
         "weights": spec.weights,
         "preprocessing": dict(spec.preprocessing),
@@ -95,13 +96,13 @@ def store_of(
             **({"readings": json.dumps(spec.readings)} if spec.readings else {}),
             "childless": [label_space.ids[place] for place in runner.projection.childless],
             **({"helper": True} if model.helper and not _was_asked(run, runner.name) else {}),
-            **({"view": "crop"} if model.view is not None else {}),
+            **({"view": "crop"} if model.view is not None else {} if seen is None else {"view": "remedy", **seen}),
             **({"stopped_early": True} if stop_early else {}),
             **({"remote": True} if isinstance(runner.model, RemoteModel) else {}),
             "batch_size": spec.batch_size,
             **({"runtime": runtime} if (runtime := getattr(runner.model, "runtime", "")) else {}),
             **({"size": spec.size} if spec.size is not None else {}),
-            **form_facts(model.form_of or spec.form_of, {**spec.form, **model.form}),
+            **{**spec.form, **model.form},
             "spec": {
                 "name": spec.name,
                 "provider": spec.provider,
@@ -159,7 +160,7 @@ def checked_spec(model: RequestedModel, spec: ModelSpec, crops: Crops | None) ->
         raise ModelFailed(
             f"{printable(model.name)}: crop: only works with classifiers, and {printable(spec.name)} is a detector"
         )
-    if model.helper and crops is None and Task(spec.task) is not Task.DETECTION:
+    if model.helper and Task(spec.task) is not Task.DETECTION:
         raise ModelFailed(f"{printable(model.name)}: it is not a detector, so it has no boxes to use")
     return spec if crops is None else replace(spec, preprocessing={**spec.preprocessing, **crops.said})
 

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strobe.analyses.early import StoppedEarly
-from strobe.core.answers import Answers, ClassAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import ModelFailed, StrobeError, printable, spelled, without_name
 from strobe.core.late import Registry
@@ -33,9 +32,8 @@ from strobe.engine.loading import (
     source_for,
     store_of,
 )
-from strobe.engine.remedies import derive_remedy, looks, mean_of
 from strobe.engine.running import Running
-from strobe.engine.views import Crops, Detectors, crops_of, derive, sizes_of, write_outside
+from strobe.engine.views import Crops, Detectors, crops_of, derive, write_outside
 from strobe.models.cores import cores, sharing_cores
 from strobe.models.grammar import BoxesView, CropView, RemedyView
 from strobe.models.options import LoadOptions, check_decoding
@@ -43,7 +41,7 @@ from strobe.models.requested import RequestedModel
 from strobe.store.brought import brought_files
 from strobe.store.frame_names import FrameNames
 from strobe.store.opening import frame_source, kept
-from strobe.store.run_folder import Run
+from strobe.store.run_folder import RemediedModel, Run
 from strobe.store.shards import ModelShards
 
 if TYPE_CHECKING:
@@ -112,21 +110,35 @@ def run_requested(
         outcome_of = {outcome.name: outcome for outcome in work.run(singles)}
         if detectors is not None:
             outcome_of |= work.run_views(models, detectors, outcome_of)
-        outcome_of |= work.run_remedies(models, outcome_of, stage=stage)
+        outcome_of, remedies = work.run_remedies(models, outcome_of, stage=stage)
         outcomes = [outcome_of[model.name] for model in models]
-        _commit(run, dataset, outcomes, asked=asked_for or [model.name for model in models])
+        _commit(run, dataset, outcomes, remedies, asked=asked_for or [model.name for model in models])
     return outcomes
 
 
-def _commit(run: Run, dataset: Dataset, outcomes: Sequence[PredictOutcome], *, asked: Sequence[str]) -> None:
-    before = run.about().get("models", {}) if run.exists else {}
+def _commit(
+    run: Run,
+    dataset: Dataset,
+    outcomes: Sequence[PredictOutcome],
+    remedies: Mapping[str, Mapping[str, str]],
+    *,
+    asked: Sequence[str],
+) -> None:
+    before = run.about() if run.exists else {}
     # Remove models that failed earlier without any answer and are not requested now.
-    still = {name: facts for name, facts in before.items() if facts.get("status") != "failed" or "frames" in facts}
+    still = {
+        name: facts
+        for name, facts in before.get("models", {}).items()
+        if facts.get("status") != "failed" or "frames" in facts
+    }
     now = {outcome.name: outcome.to_json() for outcome in outcomes}
     for name, facts in now.items():
         if "frames_per_second" in still.get(name, {}):  # if nothing was predicted now, the speed is that of before
             facts.setdefault("frames_per_second", still[name]["frames_per_second"])
-    changes = {"models": still | now}
+    changes: dict[str, Any] = {"models": still | now}
+    of_before = {name: of for name, of in before.get("remedies", {}).items() if name not in now}
+    if of_before or remedies:
+        changes["remedies"] = {**of_before, **remedies}
     run.record(dataset, path=dataset.root or Path(), changes=changes, asked=asked)
 
 
@@ -262,62 +274,28 @@ class _Work:
 
     def run_remedies(
         self, models: Sequence[RequestedModel], outcomes: Mapping[str, PredictOutcome], *, stage: Path | None
-    ) -> dict[str, PredictOutcome]:
-        """Derive the answers of remedies, each after the model that it is for."""
-        found = dict(outcomes)
-        left = [model for model in models if isinstance(model.view, RemedyView)]
-        while left:
-            waiting = {name for one in left for name in (one.name, one.spec)}
-            free = [one for one in left if one.view is None or one.view.source not in waiting]
-            for model in free or left:
-                view = model.view
-                if isinstance(view, RemedyView):
-                    found[model.name] = self._remedied(model, view, models, found, stage)
-            left = [one for one in left if one not in free] if free else []
-        return found
+    ) -> tuple[dict[str, PredictOutcome], dict[str, dict[str, str]]]:
+        """Try every remedy on the stored answers. Return all outcomes, and what run.json keeps of each remedy.
 
-    def _remedied(
-        self,
-        model: RequestedModel,
-        view: RemedyView,
-        models: Sequence[RequestedModel],
-        outcomes: Mapping[str, PredictOutcome],
-        stage: Path | None,
-    ) -> PredictOutcome:
-        source = next((one for one in models if view.source in (one.name, one.spec)), None)
-        name = view.source if source is None else source.name
-        try:
-            if name in outcomes and not outcomes[name].ok:
-                raise ModelFailed(f"{printable(name)}: {without_name(name, outcomes[name].error or 'failed')}")
-            self._check_free(model)
-            held = self._run.models(self._dataset, only=[name], stage=stage)[0]
-            answers: Answers
-            if view.remedy.rule.looks:
-                answers, forwards = self._looked(model, view, source)
-            else:
-                answers = held.load()
-                forwards = int(held.facts.get("forwards", answers.scored.sum()))
-            self._run.record(self._dataset, path=self._dataset.root or Path(), changes={})
-            frames = FrameNames(self._dataset, self._run.path)
-            outcome = derive_remedy(model.name, view, held, answers, self._run, frames, forwards=forwards)
-        except StrobeError as error:
-            return self._failed(model, error)
-        return PredictOutcome(name=model.name, ok=True, outcome=outcome)
-
-    def _looked(
-        self, model: RequestedModel, view: RemedyView, source: RequestedModel | None
-    ) -> tuple[ClassAnswers, int]:
-        """Run a classifier on the crops of a remedy. Return its mean answers, and the forward passes of all crops."""
-        if source is None or source.is_brought or source.view is not None or self.source is None:
-            raise ModelFailed(f"{view.remedy.text}: its model must be a classifier that this command runs")
-        sizes = sizes_of(self._dataset, self.source, np.unique(self._dataset.sets.frame).astype(np.int64))
-        names: list[str] = []
-        for crops in looks(view.remedy, self._dataset, self.source, sizes):
-            names.append(f"{model.name} ({len(names) + 1})")
-            for done in self.run([replace(source, name=names[-1], helper=True)], crops):
-                if not done.ok:
-                    raise ModelFailed(done.error or "failed")
-        return mean_of(self._run.models(self._dataset, only=names))
+        A model of the command comes before its remedies.
+        """
+        done, made, names = dict(outcomes), dict[str, RemediedModel](), {model.spec: model.name for model in models}
+        for model in models:
+            if not isinstance(model.view, RemedyView) or model.name in done:
+                continue
+            source = names.get(model.view.source, model.view.source)
+            try:
+                if source in done and not done[source].ok:
+                    raise ModelFailed(f"{printable(source)}: {without_name(source, done[source].error or 'failed')}")
+                self._check_free(model)
+                of = made.get(source) or self._run.models(self._dataset, only=[source], stage=stage)[0]
+                remedied = RemediedModel.of(model.name, model.view.remedy, of)
+                n_kept = int(remedied.load().scored.sum())
+                made[model.name] = remedied
+                done[model.name] = PredictOutcome(name=model.name, ok=True, outcome=ModelOutcome(n_kept=n_kept))
+            except StrobeError as error:
+                done[model.name] = self._failed(model, error)
+        return done, {name: {"remedy": one.remedy.text, "of": one.source.name} for name, one in made.items()}
 
     def _failed(self, model: RequestedModel, error: StrobeError) -> PredictOutcome:
         if not self._alone:

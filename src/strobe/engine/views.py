@@ -6,7 +6,7 @@ A crop is a view between the frame source and the preparation.
 import hashlib
 import json
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.core.answers import Answers, BoxAnswers, ClassAnswers, State
-from strobe.core.arrays import Floats, Ints
+from strobe.core.answers import BoxAnswers, ClassAnswers, State
+from strobe.core.arrays import Floats
 from strobe.core.boxed import classes_of, picked
 from strobe.core.crops import LEAST_SIDE, cut_of, fitted
 from strobe.core.dataset import Dataset
@@ -176,58 +176,17 @@ def derive(
 ) -> ModelOutcome:
     """Derive class answers from stored boxes and write them to a separate store. No model runs."""
     begin, boxes = time.perf_counter(), boxes_held(held, every_box=view.every_class)
-    space = held.dataset.info.label_space
-    source = held.facts.get("spec", {}).get("label_space", {}).get("name", space.name)
-    identity = {
+    space, rows = held.dataset.info.label_space, np.unique(held.dataset.sets.frame)
+    facts = {
         "weights": _identity(held, boxes),
         "preprocessing": {"boxes": view.merge, "of": held.name, "classes": "every" if view.every_class else "own"},
         "kind": "probabilities",
+        "projection": space.digest,
+        "merge": "max",
+        "decode": "cpu",
     }
-    store = derived_store(
-        run,
-        name,
-        held,
-        frames,
-        identity,
-        task=Task.CLASSIFICATION,
-        said={"view": "boxes", "detector": held.facts.get("spec", {}).get("name", held.name)},
-        provider="boxes",
-        label_space=LabelSpace(name=str(source), ids=space.ids, names=space.names).to_json(),
-    )
-
-    def answers_to(rows: NDArray[np.int64]) -> ClassAnswers:
-        return classes_of(boxes, rows, merge=view.merge, every_class=view.every_class)
-
-    rows = np.unique(held.dataset.sets.frame)
-    outcome = write_derived(store, boxes, rows, answers_to=answers_to, retry_errors=retry_errors)
-    outcome.wall_s, looked_at = time.perf_counter() - begin, rows[boxes.scored[rows]]
-    has_box = np.zeros(boxes.n_frames, dtype=bool)
-    has_box[boxes.frame] = True
-    said = f"{printable(name)}: from the boxes of {printable(held.name)}; "
-    what = "a box" if view.every_class else "a box of the dataset's classes"
-    progress.note(said + _covered(int(has_box[looked_at].sum()), len(looked_at), what, _OUTSIDE))
-    return outcome
-
-
-def derived_store(
-    run: Run,
-    name: str,
-    held: StoredModel,
-    frames: FrameNames,
-    identity: Mapping[str, Any],
-    *,
-    task: Task,
-    said: Mapping[str, Any],
-    provider: str,
-    label_space: Mapping[str, Any],
-) -> ModelShards:
-    """Return the store of answers that are derived from those of another model, with its model.json written.
-
-    `identity` has the weights, preprocessing and kind of the answers. `said` are further facts.
-    """
-    space = held.dataset.info.label_space
-    facts = {**identity, "projection": space.digest, "merge": "max", "decode": "cpu"}
-    store = ModelShards(run.path, name, facts=facts, frames=frames, task=task, n_classes=len(space))
+    store = ModelShards(run.path, name, facts=facts, frames=frames, task=Task.CLASSIFICATION, n_classes=len(space))
+    source = held.facts.get("spec", {}).get("label_space", {}).get("name", space.name)
     store.describe(
         {
             **facts,
@@ -236,33 +195,31 @@ def derived_store(
             "model_type": None,
             "standard": False,
             "childless": held.facts.get("childless", []),
-            **said,
-            "spec": {"name": name, "provider": provider, "kind": identity["kind"], "label_space": label_space},
+            "view": "boxes",
+            "detector": held.facts.get("spec", {}).get("name", held.name),
+            "spec": {
+                "name": name,
+                "provider": "boxes",
+                "kind": "probabilities",
+                "label_space": LabelSpace(name=str(source), ids=space.ids, names=space.names).to_json(),
+            },
         }
     )
-    return store
-
-
-def write_derived(
-    store: ModelShards,
-    source: Answers,
-    rows: Ints,
-    *,
-    answers_to: Callable[[NDArray[np.int64]], Answers] | None = None,
-    retry_errors: bool = False,
-) -> ModelOutcome:
-    """Store the answers to these frames that are not stored yet, if the `source` has an answer to them.
-
-    Without `answers_to`, the answers of the source are stored.
-    """
     kept, n_bad = store.stored(retry_errors=retry_errors)
-    missing = rows[~kept[rows] & (source.state[rows] != State.MISSING)].astype(np.int64)
-    outcome = ModelOutcome(n_new=len(missing), n_kept=int(kept[rows].sum()), n_unreadable=n_bad)
+    missing, looked_at = rows[~kept[rows] & (boxes.state[rows] != State.MISSING)], rows[boxes.scored[rows]]
+    outcome = ModelOutcome(n_kept=int(kept[rows].sum()), n_unreadable=n_bad)
     for start in range(0, len(missing), _AT_ONCE):
         part = missing[start : start + _AT_ONCE]
-        answers = source if answers_to is None else answers_to(part)
-        store.write(part, answers, is_whole=answers_to is None)
-        outcome.n_unreadable += int((source.state[part] == State.UNREADABLE).sum())
+        answers = classes_of(boxes, part, merge=view.merge, every_class=view.every_class)
+        store.write(part, answers)
+        outcome.n_new += len(part)
+        outcome.n_unreadable += int((answers.state == State.UNREADABLE).sum())
+    outcome.wall_s = time.perf_counter() - begin
+    has_box = np.zeros(boxes.n_frames, dtype=bool)
+    has_box[boxes.frame] = True
+    said = f"{printable(name)}: from the boxes of {printable(held.name)}; "
+    what = "a box" if view.every_class else "a box of the dataset's classes"
+    progress.note(said + _covered(int(has_box[looked_at].sum()), len(looked_at), what, _OUTSIDE))
     return outcome
 
 

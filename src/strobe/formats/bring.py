@@ -11,7 +11,6 @@ from strobe.core.ports import Progress
 from strobe.core.readings import folded, read_as
 from strobe.core.tasks import Task
 from strobe.formats.prediction_files import FileOptions, PredictionFile
-from strobe.models.forms import form_facts
 from strobe.models.requested import RequestedModel
 from strobe.store.brought import keep_brought
 from strobe.store.frame_names import FrameNames
@@ -46,9 +45,8 @@ def bring(
         else:
             found = read_file(file.file or Path(), dataset, options, name=file.name)
         notes += [(file.name, line) for line in found.notes]
-        facts = {**found.facts, **form_facts(file.form_of, file.form)}
         source = file.file if file.answers is None else None
-        keep_brought(stage, found.answers, frames=frames, source=source, facts=facts)
+        keep_brought(stage, found.answers, frames=frames, source=source, facts={**found.facts, **file.form})
     for line in folded(notes):
         progress.note(line)
 

@@ -83,9 +83,8 @@ class RawPredictions:
     space: str | None = None
     columns: list[str] | None = None
     """The class names of a CSV's score columns."""
-    form_of: str = ""
     form: Mapping[str, str] = field(default_factory=dict)
-    """The model that it is a form of, and what the file declares about itself (strobe.models.forms)."""
+    """What the file declares about a form of another model (strobe.models.forms)."""
 
 
 def read_raw(path: Path) -> RawPredictions:
@@ -125,7 +124,7 @@ def _read_json(path: Path) -> RawPredictions:
         head, data = data, data["predictions"]
         return RawPredictions(
             list(data), list(data.values()), kind=head.get("kind"), space=head.get("space"),
-            form_of=str(head.get("form_of", "")), form=declared_form(head.get("form", {}), str(path)),
+            form=declared_form(head, str(path)),
         )  # fmt: skip
     if not isinstance(data, dict):
         raise InvalidFile(path, "expected a JSON object {frame: [scores]}")
@@ -191,8 +190,7 @@ def _read_parquet(path: Path) -> RawPredictions:
         _rows(table.column(value)),
         kind=declared.get("kind"),
         space=declared.get("space"),
-        form_of=declared.get("form_of", ""),
-        form=declared_form(json_of(declared.get("form", "{}")), str(path)),
+        form=declared_form({**declared, "form": json_of(declared.get("form", "{}"))}, str(path)),
     )
 
 

@@ -38,7 +38,6 @@ from strobe.formats.prediction_files import (
     out_of_reach,
     read_raw,
 )
-from strobe.models.forms import form_facts
 
 
 def read_predictions(
@@ -55,7 +54,7 @@ def read_predictions(
         raise StrobeError(f"{printable(path)} is a folder; give one prediction file (JSON, JSONL, CSV or Parquet)")
     raw = read_raw(path)
     found = match_predictions(raw, dataset, options, path=path, name=name or path.stem)
-    return replace(found, facts={**found.facts, **form_facts(raw.form_of, raw.form)})
+    return replace(found, facts={**found.facts, **raw.form})
 
 
 def match_predictions(

@@ -1,23 +1,23 @@
 """Remedies for flicker along timelines of answers, and what they cost: delay, and real changes that they hide.
 
-A timeline is a stretch of consecutive answered frames; see metrics.flicker.timelines. All arrays are (N,), one entry
-per frame, ordered by time within each timeline. An answer is a whole number; −1 is an answer outside the classes.
+A timeline is a stretch of frames; see metrics.flicker.timelines. All arrays are (N,), a row per answered frame, ordered
+by timeline and by its `place` there; a place without a row is a gap. An answer is a whole number; −1 is an answer
+outside the classes.
 """
 
 import math
-from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from strobe.core.arrays import Bools, Floats, Ints
+from strobe.core.arrays import Bools, Floats, Ints, blocks
 from strobe.core.errors import ModelFailed, expect, printable
 from strobe.metrics.flicker import spells
 
 _UNIT = 2.0**48
-"""Averages are compared in multiples of 2^−48, as in metrics.smoothing."""
-_BLOCK = 256
+"""Averages are compared in multiples of 2^−48, so that sums are exact and equal windows tie in any order."""
+_BLOCK = 512
 CLOSE = 1e-6
 """Seconds by which times may be inexact."""
 
@@ -99,6 +99,12 @@ class Remedy:
         return self.kind in ("mode-around", "mean-around", "fill")
 
     @property
+    def window(self) -> tuple[int, int]:
+        """How many places before and after a frame it uses, if it counts answers."""
+        many = int(self.value)
+        return (many, many) if self.waits else (1, 0) if self.kind == "ema" else (many - 1, 0)
+
+    @property
     def averages(self) -> bool:
         """Whether it averages scores or boxes. Other remedies give the answer of an earlier frame."""
         return self.kind in ("mean", "ema", "mean-around")
@@ -164,37 +170,42 @@ def stood(label: Ints, timeline: Ints, seconds: Floats, remedy: Remedy) -> Ints:
     return np.maximum.accumulate(np.where(believed | is_first, places, 0))
 
 
-def majority(label: Ints, timeline: Ints, *, before: int, after: int = 0) -> Ints:
-    """Return, for each frame, the place of an answer that is the most frequent from `before` to `after` frames away.
+def windows(timeline: Ints, place: Ints, *, before: int, after: int = 0) -> tuple[Ints, Ints]:
+    """Return the first row of each window and the row after its last, (N,). A window has at most these places.
+
+    >>> first, end = windows(np.array([0, 0, 0, 1]), np.array([0, 1, 5, 0]), before=1)
+    >>> first.tolist(), end.tolist()
+    ([0, 0, 2, 3], [1, 2, 3, 4])
+    """
+    span = int(np.ptp(place) if len(place) else 0) + before + after + 1
+    key = timeline.astype(np.int64) * span + place
+    return np.searchsorted(key, key - before), np.searchsorted(key, key + after, side="right")
+
+
+def majority(label: Ints, timeline: Ints, place: Ints, *, before: int, after: int = 0) -> Ints:
+    """Return, for each frame, the row of an answer that is the most frequent from `before` to `after` frames away.
 
     If several answers are equally frequent, the frame keeps its own. Otherwise the latest frame with the most frequent
     answer is chosen; if there is none up to this frame, the next one.
 
-    >>> majority(np.array([3, 5, 3, 5, 5]), np.zeros(5, dtype=int), before=2).tolist()
+    >>> majority(np.array([3, 5, 3, 5, 5]), np.zeros(5, dtype=int), np.arange(5), before=2).tolist()
     [0, 1, 2, 3, 4]
-    >>> majority(np.array([3, 3, 5, 3]), np.zeros(4, dtype=int), before=2).tolist()
+    >>> majority(np.array([3, 3, 5, 3]), np.zeros(4, dtype=int), np.arange(4), before=2).tolist()
     [0, 1, 1, 3]
     """
+    first, end = windows(timeline, place, before=before, after=after)
     out = np.arange(len(label))
-    for first, end in stretches(timeline):
-        answers, many = label[first:end].tolist(), Counter[int]()
-        last: dict[int, int] = {}
-        for place in range(-after, end - first):
-            if place + after < end - first:
-                many[answers[place + after]] += 1
-            if place < 0:
-                continue
-            if place > before:
-                gone = answers[place - before - 1]
-                many[gone] -= 1
-                if not many[gone]:
-                    del many[gone]
-            last[answers[place]] = place
-            most = max(many.values())
-            best = [answer for answer, count in many.items() if count == most]
-            if len(best) == 1 and best[0] != answers[place]:
-                at = last.get(best[0], -before - 1)
-                out[first + place] = first + (at if at >= place - before else answers.index(best[0], place))
+    for part in blocks(len(label), _BLOCK):
+        low, begin, until = first[part.start], first[part], end[part]
+        kinds, code = np.unique(label[low : until[-1]], return_inverse=True)
+        sums = np.zeros((len(code) + 1, len(kinds)), dtype=np.int32)
+        np.cumsum(code[:, None] == np.arange(len(kinds)), axis=0, out=sums[1:])
+        votes = sums[until - low] - sums[begin - low]
+        is_tie = np.count_nonzero(votes == votes.max(axis=1)[:, None], axis=1) > 1
+        best = np.where(is_tie, label[part], kinds[votes.argmax(axis=1)])
+        for row in (np.flatnonzero(best != label[part]) + part.start).tolist():
+            same = np.flatnonzero(label[first[row] : end[row]] == best[row - part.start]) + first[row]
+            out[row] = same[max(np.searchsorted(same, row) - 1, 0)]
     return out
 
 
@@ -222,82 +233,65 @@ def kept_by_margin(
 
 
 def averages(
-    shares: Callable[[slice], Floats], label: Ints, timeline: Ints, remedy: Remedy
-) -> Iterator[tuple[int, int, Floats]]:
-    """Yield the place, the answer and the probabilities (C + 1,) of each frame after an average over time.
+    shares: Callable[[slice], Floats], label: Ints, timeline: Ints, place: Ints, remedy: Remedy
+) -> Iterator[tuple[slice, Ints, Floats]]:
+    """Yield some rows, their answers (n,) and their probabilities (n, C + 1) after an average over time.
 
-    `shares` gives the probabilities (…, C + 1) of some frames; the last column is an answer outside the classes. Equal
-    averages go to the lowest class. A frame that is averaged with no other keeps its answer, so `mean=1` and `ema=1`
-    change nothing. The values are those of metrics.smoothing on a timeline without gaps.
+    `shares` gives the probabilities of rows; the last column is an answer outside the classes. Equal averages go to the
+    lowest class. A frame that is averaged with no other keeps its answer, so `mean=1` and `ema=1` change nothing. After
+    a gap of g places, a frame has the weight 1 − (1 − α)^g in an exponential average.
     """
-    after = int(remedy.value) if remedy.kind == "mean-around" else 0
-    before = after if remedy.kind == "mean-around" else int(remedy.value) - 1
-    for first, end in stretches(timeline):
-        rows = (row for begin in range(first, end, _BLOCK) for row in shares(slice(begin, min(begin + _BLOCK, end))))
-        if remedy.kind == "ema":
-            mean = np.zeros(0)
-            for place, row in zip(range(first, end), rows, strict=True):
-                weight = 1.0 if place == first else 1.0 - (1.0 - remedy.value) ** 1
-                mean = row if place == first else mean * (1.0 - weight) + row * weight
-                answer = int(label[place]) if weight == 1.0 else _best(mean * _UNIT)
-                yield place, answer, mean
-            continue
-        window: deque[Ints] = deque()
-        total = np.zeros(0, dtype=np.int64)
-        for place in range(first - after, end):
-            if place + after < end:
-                row = (next(rows) * _UNIT).astype(np.int64)
-                window.append(row)
-                total = total + row if len(total) else row
-            if place - before > first:
-                total = total - window.popleft()
-            if place >= first:
-                answer = int(label[place]) if len(window) == 1 else _best(total)
-                yield place, answer, total / (_UNIT * len(window))
+    if remedy.kind == "ema":
+        weight = 1.0 - (1.0 - remedy.value) ** np.maximum(np.diff(place, prepend=0), 1)
+        weight[np.diff(timeline, prepend=-1) != 0] = 1.0
+        last = None
+        for part in blocks(len(label), _BLOCK):
+            values, own = shares(part).copy(), weight[part, None]
+            if last is not None:
+                values[0] = last * (1.0 - own[0]) + values[0] * own[0]
+            line = timeline[part]
+            rank = np.arange(len(line)) - np.searchsorted(line, line)
+            for rows in np.split(np.argsort(rank, kind="stable"), np.cumsum(np.bincount(rank)))[1:-1]:
+                values[rows] = values[rows - 1] * (1.0 - own[rows]) + values[rows] * own[rows]
+            last = values[-1].copy()
+            yield part, np.where(weight[part] == 1.0, label[part], _best(values * _UNIT)), values
+        return
+    before, after = remedy.window
+    first, end = windows(timeline, place, before=before, after=after)
+    for part in blocks(len(label), _BLOCK):
+        low, high = first[part.start], end[part.stop - 1]
+        values = (shares(slice(low, high)) * _UNIT).astype(np.int64)
+        sums = np.concatenate([np.zeros((1, values.shape[1]), dtype=np.int64), values.cumsum(axis=0)])
+        total, size = sums[end[part] - low] - sums[first[part] - low], end[part] - first[part]
+        yield part, np.where(size == 1, label[part], _best(total)), total / (_UNIT * size[:, None])
 
 
-def _best(values: Floats | Ints) -> int:
-    """Return the class with the highest value; the last one is outside the classes."""
-    best = int(values.astype(np.int64).argmax())
-    return -1 if best == len(values) - 1 else best
+def _best(values: Floats | Ints) -> Ints:
+    """Return the class with the highest value in each row; the last column is outside the classes, −1."""
+    best = values.astype(np.int64).argmax(axis=1)
+    return np.where(best == values.shape[1] - 1, -1, best)
 
 
 # -- what a remedy costs -------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Followed:
-    """The real changes (C,) that a model follows, those that a remedy swallows, and the delay of each in seconds.
-
-    The delay is how much later than the model the remedy follows; it is NaN where one of the two never does.
-    """
-
-    counts: Bools
-    swallowed: Bools
-    delay_s: Floats
-
-
-def follow(change: Ints, seconds: Floats, own: Bools, remedied: Bools, *, n: int) -> Followed:
-    """Return how a remedy follows `n` real changes.
+def follow(change: Ints, seconds: Floats, own: Bools, remedied: Bools, *, n: int) -> Floats:
+    """Return, for each of `n` real changes that the model follows, how many seconds later the remedy does, or inf.
 
     The columns (M,) are the frames from each change up to the next one, in order of time: the change, the time, and
-    whether the answer of the model, and the remedied answer, fit what is then true. A change counts if the model
-    follows it on some frame.
+    whether the answer of the model, and the remedied answer, fit what is then true. A model follows a change if its
+    answer fits on some frame.
 
     >>> change, seconds = np.array([0, 0, 0, 1, 1]), np.arange(5) / 10
     >>> own, remedied = np.array([1, 1, 1, 0, 1], dtype=bool), np.array([0, 0, 1, 0, 0], dtype=bool)
-    >>> found = follow(change, seconds, own, remedied, n=2)
-    >>> found.counts.tolist(), found.swallowed.tolist(), found.delay_s.round(3).tolist()
-    ([True, True], [False, True], [0.2, nan])
+    >>> follow(change, seconds, own, remedied, n=2).round(3).tolist()
+    [0.2, inf]
     """
     first = np.full((2, n), np.inf)
     for out, fits in zip(first, (own, remedied), strict=True):
         np.minimum.at(out, change[fits], seconds[fits])
-    counts = np.isfinite(first[0])
-    both = counts & np.isfinite(first[1])
-    delay = np.full(n, np.nan)
-    delay[both] = np.maximum(first[1, both] - first[0, both], 0.0)
-    return Followed(counts, counts & ~both, delay)
+    model, remedy = first[:, np.isfinite(first[0])]
+    return np.asarray(np.maximum(remedy - model, 0.0))
 
 
 def on_front(costs: Sequence[Sequence[float | None]]) -> list[bool]:

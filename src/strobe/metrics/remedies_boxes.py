@@ -59,7 +59,7 @@ def remedied_boxes(
     if remedy.kind == "hold":
         label[sure] = label[sure][stood(label[sure], owner, seconds[step], remedy)]
     elif remedy.kind == "mode":
-        label[sure] = label[sure][majority(label[sure], owner, before=int(remedy.value) - 1)]
+        label[sure] = label[sure][majority(label[sure], owner, np.arange(len(sure)), before=int(remedy.value) - 1)]
     elif remedy.averages:
         for first, end in stretches(owner):
             xyxy[sure[first:end]] = _averaged(xyxy[sure[first:end]], remedy)

@@ -74,8 +74,7 @@ def load(model: ModelName, options: LoadOptions) -> Classifier | Detector:
         preprocessing={**tensors.facts(), **facts_of_run(options)},
         batch_size=tensors.batch or options.batch_size or 8,
         size=size_of_onnx(path),
-        form_of=str(settings.get("form_of", "")),
-        form=declared_form(settings.get("form", {}), str(path.with_suffix(".json"))),
+        form=declared_form(settings, str(path.with_suffix(".json"))),
     )
     classifier = OnnxClassifier(session, spec=spec, tensors=tensors, device=device)
     classifier.exported = path

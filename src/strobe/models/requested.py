@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from strobe.core.answers import Answers
-from strobe.core.errors import StrobeError, expect, printable
+from strobe.core.errors import ModelFailed, StrobeError, expect, printable
 from strobe.core.ports import Classifier, Detector
+from strobe.models.crops import of_crops
 from strobe.models.grammar import (
     BoxesView,
     CropView,
@@ -22,7 +24,7 @@ from strobe.models.grammar import (
 )
 from strobe.models.options import LoadOptions, ModelSettings
 from strobe.models.providers import SETTINGS
-from strobe.models.registry import MODELS, expand, files_of, parse
+from strobe.models.registry import MODELS, expand, files_of, load_model, parse
 from strobe.models.testbed import Entry, entries, entry, is_testbed
 
 
@@ -31,7 +33,7 @@ class RequestedModel:
     """A requested model: its name in the run, its source, and its own settings.
 
     A Python program may pass a live model (`live` loads it with the load options) or its `answers` directly. A `helper`
-    runs only because another model needs it. `form_of` and `form` are what a row of a list declares (`models.forms`).
+    runs only because another model needs it. `form` is what a row of a list declares (`models.forms`).
     """
 
     name: str
@@ -40,7 +42,6 @@ class RequestedModel:
     live: Callable[[LoadOptions], Classifier | Detector] | None = field(default=None, compare=False)
     answers: Answers | None = field(default=None, compare=False)
     helper: bool = field(default=False, compare=False)
-    form_of: str = ""
     form: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -78,6 +79,10 @@ class RequestedModel:
             prompt, limits = load.prompt if "prompt" in takes else None, load.limits if "limits" in takes else None
             load = replace(load, prompt=prompt, limits=limits)
         return self.settings.applied(load)
+
+    def load(self, options: LoadOptions) -> Classifier | Detector:
+        """Return the loaded model."""
+        return load_model(self.loaded, options) if self.live is None else self.live(options)
 
     @property
     def is_remote(self) -> bool:
@@ -126,16 +131,32 @@ def _with_sources(models: Sequence[RequestedModel]) -> list[RequestedModel]:
 
     A source that is no model string must be the name of a model of the run.
     """
-    known = {one.name for one in models} | {one.spec for one in models}
-    out: list[RequestedModel] = []
+    known = {text: model for model in models for text in (model.name, model.spec)}
+    out: dict[str, RequestedModel] = {}
+
+    def add(model: RequestedModel) -> None:
+        if model.name in out:
+            return
+        if isinstance(model.view, RemedyView):
+            if model.view.source not in known and _is_model(model.view.source):
+                known[model.view.source] = RequestedModel(model.view.source, model.view.source)
+            source = known.get(model.view.source)
+            if source is not None and source is not model:
+                add(source)
+            if model.view.remedy.rule.looks:
+                model = _with_crops(model, model.view, source)
+        out[model.name] = model
+
     for model in models:
-        chain, view = [model], model.view
-        while isinstance(view, RemedyView) and view.source not in known and _is_model(view.source):
-            known.add(view.source)
-            chain.append(RequestedModel(view.source, view.source))
-            view = chain[-1].view
-        out += reversed(chain)
-    return out
+        add(model)
+    return list(out.values())
+
+
+def _with_crops(model: RequestedModel, view: RemedyView, source: RequestedModel | None) -> RequestedModel:
+    """Return a model that sees crops: another one is loaded, and asked about crops of each frame."""
+    if source is None or source.is_brought or source.view is not None:
+        raise ModelFailed(f"{view.remedy.text}: its model must be a classifier that this command runs")
+    return replace(model, settings=source.settings, live=partial(of_crops, view.remedy, source.name, source.load))
 
 
 def _is_model(spec: str) -> bool:
@@ -177,7 +198,7 @@ def _of_row(row: Entry, where: str) -> list[RequestedModel]:
             f"{printable(row.name)}"
         )
     found = _named(row.name or given, spec, row.settings, row.model)
-    found = [replace(one, form_of=row.form_of, form=row.form) for one in found]
+    found = [replace(one, form=row.form) for one in found]
     for one in found:
         _check_settings(one, where)
     return found

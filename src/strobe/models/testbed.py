@@ -34,8 +34,8 @@ class Entry:
 
     The shipped testbed also has the papers' name, the model's type and a note. `model` is empty if no provider has its
     weights; `get` then names a public file or the training that makes one. `standard` marks models that count for the
-    trend: trained on ILSVRC-2012 alone, with no robustness intervention. `form_of` names the model that it is a form
-    of, and `form` is what the row declares about it.
+    trend: trained on ILSVRC-2012 alone, with no robustness intervention. `form` is what the row declares about a
+    form of another model (`models.forms`).
     """
 
     model: str
@@ -46,7 +46,6 @@ class Entry:
     note: str = ""
     get: str = ""
     settings: ModelSettings = field(default_factory=ModelSettings)
-    form_of: str = ""
     form: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -92,7 +91,8 @@ def entry(row: object, name: str, *, where: str) -> Entry:
         if type(value) not in _KINDS[key]:
             raise InvalidFile(name, f"{key}: expected {_WORDS[_KINDS[key][0]]}", where=where)
     own = {key: row.pop(key) for key in SETTINGS if key in row}
-    row["form"] = declared_form(row.get("form", {}), name)
+    row["form"] = declared_form(row, name)
+    row.pop("form_of", None)
     with in_file(name, where=where):
         return Entry(**row, settings=ModelSettings(**own))
 

@@ -7,14 +7,12 @@ from strobe.core.tasks import Task
 from strobe.report.drawing import Figure
 from strobe.report.headline import few_videos, headline
 from strobe.report.view import View
-from strobe.report.wording import better_first, extreme, is_known, is_sure, percent, points, some, value_of
+from strobe.report.wording import better_first, extreme, is_sure, percent, points, some, value_of
 
 MOST_MODELS = 8
 """The largest number of models in the brief's table. The appendix has all of them."""
 MOST_STEPS = 4
 _FIGURES = 2
-_METHODS = {"causal": "averaging the scores of the last {n:g} frames", "ema": "exponential averaging over past frames"}
-"""The ways of smoothing that use no later frame, in words."""
 
 
 def brief(
@@ -45,7 +43,7 @@ def brief(
 
 def next_steps(view: View) -> list[str]:
     """Return what to do about these results, the most important step first. Each step gives its reason."""
-    steps = [_which_model(view), _smoothing(view), _weakest_class(view), _review(view), _more_videos(view)]
+    steps = [_which_model(view), _weakest_class(view), _review(view), _more_videos(view)]
     if not view.results.models and view.results.flicker is not None:
         steps.append(
             "Label some sets to learn how often the model is right: flicker only shows how often its answer changes."
@@ -70,23 +68,6 @@ def _which_model(view: View) -> str:
         names = some([printable(name) for name in [best, *sorted(equal, key=lambda name: order.get(name, 0))]], 3)
         return f"Choose between {names}: none is significantly worse than {printable(best)}.{rest}"
     return f"Prefer {printable(best)}. {view.words.say(beaten[0].sentence, names=(best, beaten[0].b))}"
-
-
-def _smoothing(view: View) -> str:
-    """Return the gain of the best smoothing without later frames, if it is beyond the best classifier's interval."""
-    name, model = next(iter(view.classifiers.items()), ("", None))
-    if model is None or view.variants or not is_known(model.acc_pmk):
-        return ""
-    known = [
-        one for one in model.smoothing if one.method in _METHODS and is_known(one.acc_pmk) and one.delay_frames > 0
-    ]
-    high = model.acc_pmk.high
-    best = extreme(known, lambda one: value_of(one.acc_pmk), lambda one: one.method)[0] if known else None
-    if best is None or high is None or value_of(best.acc_pmk) <= high:
-        return ""
-    how = _METHODS[best.method].format(n=best.parameter + 1)
-    gain = f"from {percent(model.acc_pmk)} to {percent(best.acc_pmk)} (the best of {len(known)} settings on this data)"
-    return f"Smooth the answers of {printable(name)} over time: {how} raises acc_pmk {gain}."
 
 
 def _weakest_class(view: View) -> str:

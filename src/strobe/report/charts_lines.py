@@ -124,11 +124,10 @@ def small_multiples(
     *,
     ylabel: str = "",
     shared: tuple[bool, bool] = (False, True),
-    cut: bool = False,
 ) -> Paint:
     """Draw panels in a grid with one legend above. `columns` are the most columns, wide and narrow.
 
-    `shared` is whether all panels have the same x axis and, in the same row, the same y axis. `cut` limits y to [0, 1].
+    `shared` is whether all panels have the same x axis and, in the same row, the same y axis.
     """
 
     def paint(figure: Any, is_narrow: bool) -> None:
@@ -149,8 +148,6 @@ def small_multiples(
                 axes.set_ylabel(ylabel)
         for axes in every[len(panels) :]:
             axes.set_visible(False)
-        for axes in every[: len(panels)] if cut else ():  # after all lines are drawn, because panels share the axis
-            shares(axes)
         line_legend(figure, every, is_narrow=is_narrow, where="upper")
 
     return paint

@@ -267,8 +267,6 @@ def _classes_of_shards(shape: AnswerShape, pieces: Iterable[TablePart]) -> Answe
         own_confidence=own_confidence,
         reasons=shape.reasons,
     )
-    if shape.kind == "labels":
-        return replace(answers, kind="labels", scores=None, own_confidence=None)
     return replace(answers, said=said) if said else answers
 
 

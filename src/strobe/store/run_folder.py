@@ -16,6 +16,7 @@ import numpy as np
 
 from strobe.analyses.early import open_sets
 from strobe.analyses.plan import Plan, ScoreOptions
+from strobe.analyses.remedied import Stretches
 from strobe.analyses.results import SCHEMA as RESULTS_SCHEMA
 from strobe.analyses.results import Results
 from strobe.core.answers import Answers, ClassAnswers, State
@@ -29,6 +30,7 @@ from strobe.core.remote import Usage
 from strobe.core.seals import check_file, digest_of_json, read_digests, read_numbered, without_digest, write_digests
 from strobe.core.swaps import settle, swapping
 from strobe.core.tasks import Task
+from strobe.metrics.remedies import Remedy
 from strobe.store.answer_tables import digest_in_name
 from strobe.store.brought import brought_files, read_brought
 from strobe.store.frame_names import FRAMES, FrameNames, keep_frames
@@ -43,6 +45,8 @@ SEALED = ("results.json", "tables/*", "figures/*")
 AGAIN = "run strobe score again"
 """What to do if a file with results is damaged."""
 OUTDATED = f"results.json was computed from other predictions than the run now has; {AGAIN}"
+_OF_SOURCE = ("kind", "label_space", "childless", "spec", "passes")
+"""The facts that a model with a remedy has from the model that it is for."""
 _EDITED = 'run predict or eval again, or remove "sha256" from it to use it as it is'
 _PACKAGES = ("numpy", "scipy", "pyarrow", "pillow", "av", "torch", "torchvision", "timm", "transformers", "onnxruntime")
 
@@ -71,6 +75,14 @@ class _RunDataset:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _RemedyOf:
+    """A model with a remedy: the remedy, and the name of the model that it is for."""
+
+    remedy: str
+    of: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _RunFacts:
     """The types of the facts in run.json that this module reads."""
 
@@ -78,6 +90,7 @@ class _RunFacts:
     models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     brought_for: Mapping[str, str] = field(default_factory=dict)
     brought_sha256: Mapping[str, str] = field(default_factory=dict)
+    remedies: Mapping[str, _RemedyOf] = field(default_factory=dict)
     asked: tuple[str, ...] = ()
     subset: Subset | None = None
 
@@ -180,16 +193,18 @@ class StoredModel:
 
         Frames that were not asked again have no answer.
         """
-        if self.file is None and self.facts["label_space"] == self.dataset.info.label_space.digest:
-            for store in self._further_stores():
+        for store in self._further_stores():
+            if self.facts["label_space"] == self.dataset.info.label_space.digest:
                 yield store.read(kind=str(self.facts["kind"]))
 
     @property
     def is_repeated(self) -> bool:
         """Whether strobe asked the model several times."""
-        return self.file is None and any(True for _ in self._further_stores())
+        return any(True for _ in self._further_stores())
 
     def _further_stores(self) -> Iterator[ModelShards]:
+        if self.file is not None:
+            return
         first = self._store()
         for number in count(2):
             if (store := first.again(number)).is_empty:
@@ -219,6 +234,40 @@ class StoredModel:
                     "available predictions with <<allow_missing=True>>"
                 )
         return answers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemediedModel(StoredModel):
+    """A model with a remedy for flicker: nothing is stored but its name, and the answers of the `source` are used."""
+
+    source: StoredModel
+    remedy: Remedy
+
+    @classmethod
+    def of(cls, name: str, remedy: Remedy, source: StoredModel, *, place: int | None = None) -> "RemediedModel":
+        """Return a model of the run with a remedy; `place` is its place among the requested models."""
+        kept = {fact: source.facts[fact] for fact in _OF_SOURCE if fact in source.facts}
+        own = {"view": "remedy", "remedy": remedy.text, "of": source.name, "model_type": None, "standard": False}
+        facts = {**kept, **own, **({} if place is None else {"place": place})}
+        return cls(
+            name=name,
+            task=source.task,
+            facts=facts,
+            run=source.run,
+            dataset=source.dataset,
+            frames=source.frames,
+            source=source,
+            remedy=remedy,
+        )
+
+    def load(self, *, every_box: bool = False) -> Answers:
+        """Return the answers of the source with the remedy, along every stretch of consecutive answered frames."""
+        answers = self.source.load(every_box=every_box)
+        found = Stretches.of(self.dataset, answers.scored).with_remedy(answers, self.remedy)
+        return replace(found, model=self.name)
+
+    def _further_stores(self) -> Iterator[ModelShards]:
+        return iter(())
 
 
 class Run:
@@ -408,9 +457,16 @@ class Run:
         by_file = sorted(files.items(), key=lambda item: item[1][0].name)
         stored = [held(name, facts_of(self.path, name), None) for name in shard_models(self.path)]
         stored += [held(name, facts, file) for name, (file, facts) in by_file]
-        if not only:
-            return [model for model in stored if not model.facts.get("helper")]
         by_name = {model.name: model for model in stored}
+        left = about.get("remedies", {})
+        while ready := [name for name in left if left[name]["of"] in by_name]:
+            for name in ready:  # a remedy may be for another one
+                of, place = left[name], order.index(name) if name in order else None
+                model = RemediedModel.of(name, Remedy.of(of["remedy"]), by_name[of["of"]], place=place)
+                by_name[name] = replace(model, allow_missing=allow_missing)
+            left = {name: of for name, of in left.items() if name not in ready}
+        if not only:
+            return [model for model in by_name.values() if not model.facts.get("helper")]
         missing = [name for name in only if name not in by_name]
         if missing:
             names = ", ".join(printable(name) for name in by_name) or "none"
@@ -442,7 +498,9 @@ class Run:
         files = {
             path.relative_to(top).as_posix(): path for top in places for one in HELD for path in matching(top, one)
         }
-        return {name: digest_in_name(path) or sha256_of_file(path) for name, path in sorted(files.items())}
+        remedies = self.about().get("remedies", {}) if self.exists else {}
+        of = {f"run.json {name}": f"{one['remedy']}:{one['of']}" for name, one in sorted(remedies.items())}
+        return {name: digest_in_name(path) or sha256_of_file(path) for name, path in sorted(files.items())} | of
 
     def is_current(self) -> bool:
         """Return whether the results were computed from exactly the predictions that the run now has."""
@@ -474,7 +532,7 @@ class Run:
             try:
                 yield held
             finally:
-                if is_new and not any(path for place in HELD for path in self.path.glob(place)):
+                if is_new and not (self.exists and self.held()):
                     for made in ("predictions", FRAMES):
                         shutil.rmtree(self.path / made, ignore_errors=True)
                     (self.path / "run.json").unlink(missing_ok=True)

@@ -292,23 +292,18 @@ class ModelShards:
         write_named(path, columns, said_of(remaining.schema.metadata))
         return remaining
 
-    def write(self, rows: Rows, answers: Answers, *, device: str = "", is_whole: bool = False) -> Path:
-        """Add a shard with the answers to these frames (ascending), atomically. It records the `device`.
-
-        The answers have a row for each of these frames or, if `is_whole`, for each frame of the dataset.
-        """
+    def write(self, rows: Rows, answers: Answers, *, device: str = "") -> Path:
+        """Add a shard with the answers to these frames (ascending), atomically. It records the `device`."""
         path = self.folder / f"{self.key}-{int(rows[0]):08d}-{int(rows[-1]):08d}.parquet"
-        return write_named(path, *self._content(rows, answers, device, at=rows if is_whole else None))
+        return write_named(path, *self._content(rows, answers, device))
 
-    def _content(
-        self, rows: Rows, answers: Answers | None, device: str, *, at: Rows | None = None
-    ) -> tuple[Columns, dict[str, str]]:
+    def _content(self, rows: Rows, answers: Answers | None, device: str) -> tuple[Columns, dict[str, str]]:
         """Return the columns and the metadata of a shard with these answers."""
         columns: Columns = {"frame_id": pa.array([] if answers is None else self._frames.ids(rows), pa.string())}
         if answers is not None:
             if answers.reasons:
                 self._frames.check_dataset()
-            columns |= SHARDS[self.task].columns(answers, np.arange(len(rows)) if at is None else at)
+            columns |= SHARDS[self.task].columns(answers, np.arange(len(rows)))
         on = {"device": device} if device else {}
         return columns, {"key": self.key, "schema": str(SCHEMA), **self._said, **on}
 

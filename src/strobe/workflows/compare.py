@@ -13,7 +13,7 @@ from strobe.analyses.clips import ClipComparison, ModelColumns, Scope
 from strobe.analyses.comparison import Comparison, compare
 from strobe.analyses.detection import has_boxes
 from strobe.analyses.detection import score as score_boxes
-from strobe.analyses.forms import differences, form_families
+from strobe.analyses.forms import form_families
 from strobe.analyses.label_sample import is_planned
 from strobe.analyses.model_results import ClassificationScore, DetectionScore
 from strobe.analyses.plan import Plan, ScoreOptions
@@ -34,8 +34,8 @@ from strobe.report.view import Subject, kinds_of
 from strobe.report.wording import counted
 from strobe.store.opening import Opened
 from strobe.store.run_folder import Run, StoredModel, Subset
-from strobe.studies.forms.measures import FormPair
-from strobe.studies.forms.records import Forms, FormScore
+from strobe.studies.forms.records import FormScore
+from strobe.studies.forms.score import compared
 from strobe.studies.noise.score import asked_twice, noise_column, noise_score, repeated_answers
 from strobe.workflows.clips import clips_of, compare_on_clips
 
@@ -49,7 +49,7 @@ class Compared:
 
     comparisons: tuple[Comparison, ...]
     clips: tuple[ClipComparison, ...] = ()
-    forms: tuple[Forms, ...] = ()
+    forms: tuple[FormScore, ...] = ()
 
 
 def compare_runs(
@@ -125,25 +125,18 @@ def compare_runs(
         (old, new)
         for old, new in combinations(entries, 2)
         for family in families
-        if family.reference in (old[0], new[0]) and {old[0], new[0]} <= {*family.names}
+        if family[0] in (old[0], new[0]) and {old[0], new[0]} <= {*family}
     ]
     return Compared(
-        forms=tuple(_changed(dataset, options, *pair) for pair in pairs),
+        forms=tuple(
+            compared(Plan(dataset, options), old, (facts[old], one.load()), new, (facts[new], other.load()))
+            for (old, one), (new, other) in pairs
+        ),
         comparisons=tuple(replace(one, cautions=read(one.a, one.b, cautions=one.cautions)) for one in said),
         clips=tuple(
             replace(on_clip, cautions=read(on_clip.old, on_clip.new, cautions=on_clip.cautions)) for on_clip in on_clips
         ),
     )
-
-
-def _changed(
-    dataset: Dataset, options: ScoreOptions, old: tuple[str, StoredModel], new: tuple[str, StoredModel]
-) -> Forms:
-    """Return what changes from one form of a model to another, with a figure for each measure that the pair has."""
-    changes = FormPair(Plan(dataset, options), old[1].load(), new[1].load())
-    pair = {name: options.estimate(column) for name, column in changes.columns.items()}
-    score = FormScore(model=new[0], differs=differences(old[1].facts, new[1].facts), pair=pair)
-    return Forms(reference=old[0], forms=(FormScore(model=old[0]), score))
 
 
 def noise_plan(given: Dataset, options: ScoreOptions, *, needs_labels: bool) -> tuple[Plan, int]:

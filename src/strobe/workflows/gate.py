@@ -352,7 +352,7 @@ _COLLECTORS: Mapping[str, Callable[[_Entrants, Sequence[Limit]], _Collected]] = 
 def _reference(models: Sequence[StoredModel], name: str | None) -> tuple[str, ...]:
     """Return the form with which a model of a run is compared, if it is one of several forms of one model."""
     families = form_families({model.name: model.facts for model in models})
-    return tuple(family.reference for family in families if name in family.names and name != family.reference)
+    return tuple(reference for reference, *others in families if name in others)
 
 
 def _entrants(new: Path, request: GateOptions, progress: Progress) -> _Entrants:

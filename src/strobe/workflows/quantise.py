@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.analyses.forms import declared
 from strobe.core.dataset import Dataset
-from strobe.core.errors import ModelFailed, UnknownName, expect, printable
+from strobe.core.errors import ModelFailed, expect, printable
 from strobe.core.files import replacing, write_json
-from strobe.core.labels import LabelSpace, space
+from strobe.core.labels import shipped_spaces
 from strobe.core.late import require
 from strobe.core.ports import Progress
 from strobe.models.onnx import OnnxClassifier
@@ -48,35 +49,26 @@ def quantise(
             f"{printable(model)}: only ONNX files and bundled classifiers can be quantised; export it to ONNX first"
         )
     rows, source = drawn_frames(dataset, frames=frames, seed=seed), frame_source(dataset)
+    with replacing(out) as temporary, progress.task("calibrating", len(rows)) as advance:
 
-    def pixels() -> Iterator[NDArray[Any]]:
-        with progress.task("calibrating", len(rows)) as advance:
+        def pixels() -> Iterator[NDArray[Any]]:
             for row in rows.tolist():
                 yield made.pixels_of([made.prepare(source.read(row))])
                 advance(1)
 
-    with replacing(out) as temporary:
         _quantised(made, pixels(), temporary)
     plan, labels = made.plan.to_json(), made.spec.label_space
     calibration = f"{len(rows)} frames of {dataset.name}, seed {seed}"
     settings = {
         **{name: value for name, value in plan.items() if value is not None},
         "layout": made.layout,
-        "labels": labels.name if is_shipped(labels) else list(labels.ids),
+        "labels": labels.name if labels.name in shipped_spaces() else list(labels.ids),
         "kind": made.spec.kind,
-        "form_of": made.spec.form_of or made.spec.name,
-        "form": {**made.spec.form, "precision": "int8", "calibration": calibration},
+        "form_of": made.spec.form.get("form_of", made.spec.name),
+        "form": {**declared(made.spec.form), "precision": "int8", "calibration": calibration},
     }
     write_json(out.with_suffix(".json"), settings)
     return out
-
-
-def is_shipped(labels: LabelSpace) -> bool:
-    """Return whether strobe ships these classes, so that their name is enough."""
-    try:
-        return space(labels.name) == labels
-    except UnknownName:
-        return False
 
 
 def _quantised(made: OnnxClassifier, pixels: Iterator[NDArray[Any]], out: Path) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from strobe.core.codec import LEFT_OUT, Count
 from strobe.core.estimate import Estimate
@@ -11,6 +12,7 @@ from strobe.core.estimate import Estimate
 class FlipCounts:
     """The frames of one class or of one set: how many were compared, and how many flipped or changed."""
 
+    by: Literal["class", "set"]
     name: str
     frames: Count
     negative: Count
@@ -31,42 +33,19 @@ class ChangedFrame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormScore:
-    """One form of a model. For all forms but the reference, `pair` has the measures of the pair by name.
+    """One form of a model, compared with the reference; the reference itself comes first, without a comparison.
 
-    `differs` states what differs from the reference. `acc_pmk`, `map_pmk` and `flicker` are the form's own figures.
-    `frames_per_second` counts forward passes alone, when last needed; models of one command share the machine.
-    `size` is the number of bytes of the weights. `classes` and `sets` come in the order of their flips. Without labels,
-    `classes` are the answers of the reference. `frames` are examples, each from another set while there are any.
+    `differs` states what differs from the reference, and `pair` has the measures of the pair by name.
+    `frames_per_second` counts forward passes alone, when last needed; models of one command share the machine. `size`
+    is the number of bytes of the weights. `flips` come in their order. Without labels, classes are the answers of the
+    reference. `frames` are examples, each from another set while there are any.
     """
 
+    reference: str
     model: str
     differs: tuple[str, ...] = ()
     pair: Mapping[str, Estimate] = field(default_factory=dict)
-    acc_pmk: Estimate | None = field(default=None, metadata=LEFT_OUT)
-    map_pmk: Estimate | None = field(default=None, metadata=LEFT_OUT)
-    flicker: Estimate | None = field(default=None, metadata=LEFT_OUT)
     frames_per_second: float | None = field(default=None, metadata=LEFT_OUT)
     size: Count | None = field(default=None, metadata=LEFT_OUT)
-    classes: tuple[FlipCounts, ...] = ()
-    sets: tuple[FlipCounts, ...] = ()
+    flips: tuple[FlipCounts, ...] = ()
     frames: tuple[ChangedFrame, ...] = ()
-
-    @property
-    def agreement(self) -> Estimate | None:
-        """The share of frames with the same answer as the reference, as 1 − `changed`; None for a detector."""
-        found = self.pair.get("changed")
-        if found is None or found.value is None:
-            return None
-        low, high = (None if end is None else 1 - end for end in (found.high, found.low))
-        count = None if found.count is None else found.n - found.count
-        return Estimate(
-            value=1 - found.value, low=low, high=high, n=found.n, count=count, method=found.method, reason=found.reason
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Forms:
-    """The forms of one model, the reference first."""
-
-    reference: str
-    forms: tuple[FormScore, ...]

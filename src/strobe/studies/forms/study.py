@@ -1,37 +1,53 @@
 """The forms of one model: what export, precision, runtime and decoder change."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from strobe.analyses.model_results import ClassificationResult, DetectionResult, ModelResult
+from strobe.analyses.model_results import ModelResult
 from strobe.analyses.plan import Plan
 from strobe.analyses.results import Results
 from strobe.analyses.scoring import Collector, ScorableModel, Scoring
-from strobe.core.answers import Answers
+from strobe.analyses.video_plan import answer_labels
+from strobe.core.answers import Answers, ClassAnswers
+from strobe.core.arrays import narrow
 from strobe.core.errors import StrobeError, printable
 from strobe.report.study import Chapter, PageInput, SectionFigures, Study
+from strobe.report.tables import as_row, spread
+from strobe.report.view import Table, View
 from strobe.studies.forms import figures
-from strobe.studies.forms.score import ModelForm, compact, forms_of
-from strobe.studies.forms.tables import TABLES
-from strobe.studies.forms.words import NAME, TERMS, TITLE, differs_text, form_lines, found
+from strobe.studies.forms.records import FormScore
+from strobe.studies.forms.score import ModelForm, forms_of
+from strobe.studies.forms.words import NAME, TERMS, TITLE, form_lines, found
 
 FIGURES = (figures.forms_figure,)
+TABLES: Mapping[str, Callable[[View], Table]] = {
+    "forms": lambda view: [
+        {**as_row(form), "differs": "; ".join(form.differs)}
+        | {key: cell for name, figure in form.pair.items() for key, cell in spread(name, figure).items()}
+        for group in found(view)
+        for form in group
+    ],
+    "form_flips": lambda view: [
+        {"reference": form.reference, "model": form.model, **as_row(counts)}
+        for group in found(view)
+        for form in group
+        for counts in form.flips
+    ],
+}
 _LONGEST = 200
 """The longest side of a picture in pixels."""
 
 
 def _chapter(page: PageInput) -> Chapter:
     """Return the chapter with the table, the figure, the classes and sets, and pictures of changed frames."""
-    intro = [
-        f"{printable(form.model)} differs from {printable(forms.reference)} in: {differs_text(form)}."
-        for forms in found(page.view)
-        for form in forms.forms[1:]
-    ]
-    tables = form_lines(page.view, on_page=True)
-    content: Mapping[str, Any] = {"intro": intro, "tables": tables, "cases": _pictures(page)}
+    others = [form for _, *others in found(page.view) for form in others]
+    pictures = [_pictures(page, form) for form in others if form.frames and page.source is not None]
+    content = {"tables": form_lines(page.view, on_page=True), "cases": pictures}
     return Chapter(name=NAME, title=TITLE, nav="Forms", template="forms.html.j2", content=content, terms=TERMS)
 
 
@@ -40,55 +56,38 @@ class FormScores(Collector):
 
     def __init__(self, scoring: Scoring) -> None:
         super().__init__(scoring)
-        self._wanted = {name for family in scoring.families for name in family.names}
         self._models: dict[str, ModelForm] = {}
 
     def add(self, result: ModelResult | None, model: ScorableModel, answers: Answers) -> ModelResult | None:
-        """Keep the answers of a form."""
-        if model.name in self._wanted:
-            own = {}
-            if isinstance(result, ClassificationResult):
-                own["acc_pmk"] = result.acc_pmk
-            if isinstance(result, DetectionResult):
-                own["map_pmk"] = result.map_pmk
-            self._models[model.name] = ModelForm(facts=model.facts, answers=compact(answers), own=own)
+        """Keep the answers of a form, without scores."""
+        if isinstance(answers, ClassAnswers):
+            label: NDArray[Any] = narrow(answer_labels(answers))
+            answers = ClassAnswers(model=answers.model, kind="labels", label=label, state=answers.state)
+        if any(model.name in family for family in self.scoring.families):
+            self._models[model.name] = (model.facts, answers)
         return result
 
     def into(self, results: Results) -> Results:
         """Return the results with the forms of each model."""
-        flicker = {} if results.flicker is None else results.flicker.models
-        models = {
-            name: replace(model, own={**model.own, "flicker": flicker[name].flicker}) if name in flicker else model
-            for name, model in self._models.items()
-        }
         plan = Plan(self.scoring.merged, self.scoring.options)
-        scored = [forms_of(plan, family, models) for family in self.scoring.families]
-        records = [one for one in scored if one is not None]
-        return replace(results, studies={**(results.studies or {}), NAME: records}) if records else results
+        forms = [form for family in self.scoring.families for form in forms_of(plan, family, self._models)]
+        return replace(results, studies={**(results.studies or {}), NAME: forms}) if forms else results
 
 
-def _pictures(page: PageInput) -> list[dict[str, Any]]:
-    """Return, for each form, pictures of frames whose answer changed."""
+def _pictures(page: PageInput, form: FormScore) -> dict[str, Any]:
+    """Return pictures of frames whose answer changed."""
     from strobe.report.gallery import picture
 
-    if page.source is None:
-        return []
-    keys = page.all_sets.frames.key
-    out = []
-    for forms in found(page.view):
-        for form in forms.forms[1:]:
-            shown = []
-            for frame in form.frames:
-                row = np.flatnonzero(keys == frame.frame)
-                try:
-                    image = picture(page.source.read(int(row[0])), longest=_LONGEST, quality=70) if len(row) else ""
-                except StrobeError:
-                    image = ""
-                text = {name: printable(getattr(frame, name), limit=60) for name in ("old", "new", "right", "set")}
-                shown.append({"image": image, **text})
-            if shown:
-                out.append({"title": f"{printable(form.model)} against {printable(forms.reference)}", "frames": shown})
-    return out
+    shown = []
+    for frame in form.frames:
+        text = {name: printable(getattr(frame, name), limit=60) for name in ("old", "new", "right", "set")}
+        (row,) = np.flatnonzero(page.all_sets.frames.key == frame.frame)[:1].tolist() or [None]
+        image = ""
+        if page.source is not None and row is not None:
+            with suppress(StrobeError):
+                image = picture(page.source.read(row), longest=_LONGEST, quality=70)
+        shown.append({"image": image, **text})
+    return {"title": f"{printable(form.model)} against {printable(form.reference)}", "frames": shown}
 
 
 FORMS = Study(

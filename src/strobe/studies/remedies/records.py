@@ -1,7 +1,6 @@
 """What the study of remedies adds to results.json, under `studies.remedies`."""
 
 from dataclasses import dataclass, field
-from typing import Literal
 
 from strobe.core.codec import LEFT_OUT, Count, Share
 from strobe.core.estimate import Estimate
@@ -25,7 +24,6 @@ class RemedyScore:
 
     model: str
     remedy: str
-    kind: Literal["classes", "boxes"]
     frames: Count
     changes: Count
     changes_per_s: float | None

@@ -1,10 +1,9 @@
 """What remedies gain and cost: changes, accuracy, delay, forward passes and truth lost. Pure."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -23,19 +22,17 @@ from strobe.core.estimate import Estimate, Missing
 from strobe.metrics.columns import Column
 from strobe.metrics.lives import LifeRules
 from strobe.metrics.pmk import first_wrong
-from strobe.metrics.remedies import Followed, Remedy, follow, on_front, stretches
+from strobe.metrics.remedies import Remedy, follow, on_front, stretches
 from strobe.metrics.remedies_boxes import in_place
 from strobe.studies.remedies.records import NONE, RemedyScore
 
 DEFAULT = tuple(
-    map(
-        Remedy.of,
-        (
-            "hold=0.1", "hold=0.27", "hold=0.5", "hold=1", "confirm=2", "hysteresis=0.3", "mode=5", "mode=11", "mean=3",
-            "mean=6", "mean=11", "ema=0.5", "ema=0.2", "mean-around=2", "fill=0.27", "fill=0.5",
-        ),
+    Remedy.of(text)
+    for text in (
+        *("hold=0.1", "hold=0.27", "hold=0.5", "hold=1", "confirm=2", "hysteresis=0.3", "mode=5", "mode=11", "mean=3"),
+        *("mean=6", "mean=11", "ema=0.5", "ema=0.2", "mean-around=2", "fill=0.27", "fill=0.5"),
     )
-)  # fmt: skip
+)
 """The remedies that `--remedies` measures. They need no forward pass."""
 
 LONGEST_S = 20.0
@@ -45,38 +42,15 @@ ENOUGH, FEW = 0.5, 0.1
 """A remedy is recommended if it removes this share of the changes and swallows at most that share of the real ones."""
 
 
-# -- how changes are counted ---------------------------------------------------------------------------------------
-
-
-def answer_changes(dataset: Dataset, answers: Answers) -> int:
-    """Count the pairs of neighbouring frames with different answers, also those that are right."""
-    line = Stretches.of(dataset, answers.scored)
-    label = line.labels(answers.as_classes())
-    return int((label[line.pairs] != label[line.pairs + 1]).sum())
-
-
-def interruptions(dataset: Dataset, answers: Answers) -> int:
-    """Count how often an object is lost and found again, or changes class."""
-    along = followed(dataset, answers) if isinstance(answers, BoxAnswers) else Missing("classes")
-    if isinstance(along, Missing):
-        return 0
-    columns = [column_of(one, along) for one in (outages, class_changes)]
+def changes(dataset: Dataset, answers: Answers) -> int:
+    """Count the pairs of neighbouring frames with different answers, or how often objects are lost or change class."""
+    if isinstance(answers, ClassAnswers):
+        line = Stretches.of(dataset, answers.scored)
+        label = line.labels(answers)
+        return int((label[line.pairs] != label[line.pairs + 1]).sum())
+    along = followed(dataset, answers)
+    columns = () if isinstance(along, Missing) else (column_of(one, along) for one in (outages, class_changes))
     return int(sum(column.total.sum() for column in columns if isinstance(column, Column)))
-
-
-CHANGES: Mapping[type[Any], Callable[[Dataset, Answers], int]] = {
-    ClassAnswers: answer_changes,
-    BoxAnswers: interruptions,
-}
-"""The changes that are counted, by the type of the answers."""
-
-
-# -- real changes --------------------------------------------------------------------------------------------------
-
-
-Objects = tuple[Ints, Ints, Floats]
-"""The frame, the object and the corners (M, 4) of boxes."""
-NO_OBJECTS: Objects = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros((0, 4)))
 
 
 @dataclass(frozen=True)
@@ -106,82 +80,63 @@ class Truth:
                 out[row] = out.get(row, frozenset()) | {label}
         return out
 
-    def of_classes(self, line: Stretches, own: Ints, remedied: Ints) -> Followed:
+    def of_classes(self, line: Stretches, own: Ints, remedied: Ints) -> Floats:
         """Return how remedied answers (N,) follow the real changes, compared with the model's own answers.
 
         At a cut between frames without labels, the right answer of a scene is the model's most frequent one; such a cut
         counts if this answer changes.
         """
         change, fits, n = np.full(len(own), -1), np.zeros((2, len(own)), dtype=bool), 0
+        right = [self.right.get(row) for row in line.frames.tolist()]
         for first, end in stretches(line.timeline):
-            rows = line.frames[first:end].tolist()
-            right = [self.right.get(row) for row in rows]
-            starts = [0, *(at for at in range(1, len(rows)) if self._is_change(right, at, int(rows[at]))), len(rows)]
-            before = -2
-            for begin, until in pairwise(starts):
-                part = slice(first + begin, first + until)
-                values, many = np.unique(own[part], return_counts=True)
-                most = int(values[many.argmax()])
-                by_label = begin > 0 and right[begin] is not None and right[begin - 1] is not None
-                if begin > 0 and (by_label or most != before):
-                    change[part], n = n, n + 1
-                    for out, label in zip(fits, (own, remedied), strict=True):
-                        wanted = (right[at] if by_label else {most} for at in range(begin, until))
-                        out[part] = [int(a) in (some or ()) for a, some in zip(label[part], wanted, strict=True)]
+            starts = [at for at in range(first + 1, end) if self._is_change(right[at - 1], right[at], line.frames[at])]
+            before: Collection[int] = ()
+            for begin, until in pairwise([first, *starts, end]):
+                values, many = np.unique(own[begin:until], return_counts=True)
+                most = {int(values[many.argmax()])}
+                by_label = begin > first and None not in (right[begin - 1], right[begin])
+                if begin > first and (by_label or most != before):
+                    change[begin:until], n = n, n + 1
+                    for at in range(begin, until):
+                        wanted = (right[at] or ()) if by_label else most
+                        fits[:, at] = own[at] in wanted, remedied[at] in wanted
                 before = most
         use = change >= 0
-        return follow(change[use], line.clock[use], fits[0, use], fits[1, use], n=n)
+        return follow(change[use], line.clock[use], *fits[:, use], n=n)
 
-    def _is_change(self, right: Sequence[frozenset[int] | None], at: int, row: int) -> bool:
-        before, after = right[at - 1], right[at]
+    def _is_change(self, before: Collection[int] | None, after: Collection[int] | None, row: int) -> bool:
         if before is not None and after is not None:
-            return not before & after
+            return not set(before) & set(after)
         return bool(self.cuts[row])
 
-    @cached_property
-    def objects(self) -> Objects:
-        """The frames, tracks and true boxes of the objects with a track."""
-        boxes = self.dataset.boxes
-        if boxes is None:
-            return NO_OBJECTS
-        known = (boxes.track >= 0) & ~boxes.crowd
-        return boxes.frame[known], boxes.track[known], boxes.xyxy[known].astype(np.float64)
+    def of_objects(self, line: Stretches, own: BoxAnswers, remedied: BoxAnswers) -> Floats:
+        """Return how remedied boxes follow true objects with a track that appear or leave within a video.
 
-
-def of_objects(line: Stretches, objects: Objects, own: BoxAnswers, remedied: BoxAnswers) -> Followed:
-    """Return how remedied boxes follow objects that appear or leave within a video.
-
-    After an object appears, a sure box in its place is right; after it left, no sure box in its last place is right.
-    """
-    frame, track, xyxy = objects
-    place = np.full(own.n_frames, -1)
-    place[line.frames] = np.arange(len(line.frames))
-    use = place[frame] >= 0
-    step, track, xyxy = place[frame[use]], track[use], xyxy[use]
-    order = np.lexsort((step, track, line.timeline[step]))
-    step, track, xyxy = step[order], track[order], xyxy[order]
-    ends = dict(stretches(line.timeline))
-    first_of = {at: (first, end) for first, end in ends.items() for at in range(first, end)}
-    edges = np.flatnonzero(np.append(True, (np.diff(track) != 0) | (np.diff(line.timeline[step]) != 0)))
-    parts: list[tuple[Ints, Floats, bool]] = []
-    for begin, until in zip(edges, [*edges[1:], len(step)], strict=True):
-        if begin == until:
-            continue
-        first, end = first_of[int(step[begin])]
-        if step[begin] > first:
-            parts.append((step[begin:until], xyxy[begin:until], True))
-        last = int(step[until - 1])
-        later = np.arange(last + 1, end)
-        later = later[line.clock[later] - line.clock[last] <= LONGEST_S]
-        if len(later):
-            parts.append((later, np.repeat(xyxy[until - 1 : until], len(later), axis=0), False))
-    wants = np.repeat([one for _, _, one in parts], [len(one) for one, _, _ in parts])
-    change = np.repeat(np.arange(len(parts)), [len(one) for one, _, _ in parts])
-    steps = np.concatenate([NO_OBJECTS[0], *(one for one, _, _ in parts)])
-    boxes = np.concatenate([NO_OBJECTS[2], *(one for _, one, _ in parts)])
-    confidence = LifeRules().confidence
-    fits = [in_place(one, line.frames[steps], boxes, confidence=confidence) == wants for one in (own, remedied)]
-    return follow(change, line.clock[steps], *fits, n=len(parts))
+        After an object appears, a sure box in its place is right; after it left, no sure box in its last place is.
+        """
+        place, boxes = np.full(own.n_frames, -1), self.dataset.boxes
+        place[line.frames] = np.arange(len(line.frames))
+        parts: list[tuple[Ints, Floats, bool]] = []
+        if boxes is not None and len(boxes.frame):
+            known = np.flatnonzero((boxes.track >= 0) & ~boxes.crowd & (place[boxes.frame] >= 0))
+            known = known[np.lexsort((place[boxes.frame[known]], boxes.track[known]))]
+            step, track = place[boxes.frame[known]], boxes.track[known]
+            edges = np.flatnonzero(np.diff(track) | np.diff(line.timeline[step])) + 1
+            for rows in np.split(np.arange(len(known)), edges) if len(known) else ():
+                at, corners = step[rows], boxes.xyxy[known[rows]].astype(np.float64)
+                own_line = np.flatnonzero(line.timeline == line.timeline[at[0]])
+                if at[0] > own_line[0]:
+                    parts.append((at, corners, True))
+                later = own_line[own_line > at[-1]]
+                later = later[line.clock[later] - line.clock[at[-1]] <= LONGEST_S]
+                parts.append((later, np.repeat(corners[-1:], len(later), axis=0), False))
+        sizes = np.array([len(at) for at, *_ in parts], dtype=np.int64)
+        change, wants = np.repeat(np.arange(len(parts)), sizes), np.repeat([appears for *_, appears in parts], sizes)
+        steps = np.concatenate([place[:0], *(at for at, *_ in parts)])
+        corners = np.concatenate([np.zeros((0, 4)), *(box for _, box, _ in parts)])
+        sure = LifeRules().confidence
+        fits = [in_place(one, line.frames[steps], corners, confidence=sure) == wants for one in (own, remedied)]
+        return follow(change, line.clock[steps], *fits, n=len(parts))
 
 
 # -- the table -----------------------------------------------------------------------------------------------------
@@ -198,42 +153,42 @@ class Measured:
     @cached_property
     def before(self) -> int:
         """The changes without a remedy."""
-        return CHANGES[type(self.own)](self.truth.dataset, self.own)
+        return changes(self.truth.dataset, self.own)
 
     def score(self, answers: Answers, remedy: str, forwards: float | None) -> RemedyScore:
         """Return the row of one remedy, from the answers with it."""
         own, truth = self.own, self.truth
         line = Stretches.of(truth.dataset, own.scored & answers.scored)
         seconds = float((line.seconds[line.pairs + 1] - line.seconds[line.pairs]).sum())
-        changes = self.before if answers is own else CHANGES[type(answers)](truth.dataset, answers)
+        left = self.before if answers is own else changes(truth.dataset, answers)
         if isinstance(answers, BoxAnswers) and isinstance(own, BoxAnswers):
-            followed = of_objects(line, truth.objects, own, answers)
+            late = truth.of_objects(line, own, answers)
             altered = np.mean([_shown(own, row) != _shown(answers, row) for row in line.frames.tolist()])
             accuracy = _map(truth.dataset, answers, self.model)
         else:
             labels, given = line.labels(own.as_classes()), line.labels(answers.as_classes())
-            followed, altered = truth.of_classes(line, labels, given), (labels != given).mean()
+            late, altered = truth.of_classes(line, labels, given), (labels != given).mean()
             accuracy = _accuracy(truth.plan, answers.as_classes())
-        late, is_timed = followed.delay_s[followed.delay_s > 0], bool(np.isfinite(line.seconds).all())
+        real, swallowed, is_timed = len(late), int(np.isinf(late).sum()), bool(np.isfinite(line.seconds).all())
+        late = late[(late > 0) & np.isfinite(late)]
         parts = [] if remedy == NONE else remedy.split(" + ")
         delay = 1000 * sum(Remedy.of(part).delay(line.step_s) for part in parts)
         return RemedyScore(
             model=self.model,
             remedy=remedy,
-            kind="boxes" if isinstance(answers, BoxAnswers) else "classes",
             frames=len(line.frames),
-            changes=changes,
-            changes_per_s=changes / seconds if seconds > 0 else None,
-            fewer=1 - changes / self.before if self.before else None,
+            changes=left,
+            changes_per_s=left / seconds if seconds > 0 else None,
+            fewer=1 - left / self.before if self.before else None,
             altered=float(altered),
             acc_orig=accuracy[0],
             acc_pmk=accuracy[1],
             delay_ms=round(delay, 3) if is_timed else None,
             forwards=forwards,
-            real_changes=int(followed.counts.sum()),
+            real_changes=real,
             delayed=len(late),
-            swallowed=int(followed.swallowed.sum()),
-            late_ms=_mean_ms(late) if is_timed else None,
+            swallowed=swallowed,
+            late_ms=round(1000 * float(late.mean()), 3) if is_timed and late.size else None,
         )
 
 
@@ -249,12 +204,6 @@ def _shown(found: BoxAnswers, row: int) -> list[tuple[float, ...]]:
     first, end = np.searchsorted(found.frame, [row, row + 1])
     sure = np.arange(first, end)[found.score[first:end] >= LifeRules().confidence]
     return sorted((*found.xyxy[at].tolist(), float(found.label[at])) for at in sure)
-
-
-def _mean_ms(seconds: Floats) -> float | None:
-    """Return the mean of the known times, in milliseconds."""
-    known = seconds[np.isfinite(seconds)]
-    return round(1000 * float(known.mean()), 3) if known.size else None
 
 
 def _accuracy(plan: Plan | None, answers: ClassAnswers) -> tuple[Estimate | None, Estimate | None]:
@@ -298,29 +247,16 @@ def recommended(rows: Sequence[RemedyScore]) -> RemedyScore | None:
     remedy hides, and the fewest altered frames decide.
     """
     bare = next(row for row in rows if row.remedy == NONE)
+    known = bare.real_changes > 0
     able = [
-        row
+        (row.forwards or 1, row.changes if known else row.altered, row.delay_ms or 0.0, row.remedy, row)
         for row in rows
         if row.remedy != NONE
         and (row.fewer or 0) >= ENOUGH
         and row.swallowed <= FEW * row.real_changes
         and _value(row.acc_pmk) >= _value(bare.acc_pmk)
     ]
-    known = bare.real_changes > 0
-    return next(
-        iter(
-            sorted(
-                able,
-                key=lambda one: (
-                    one.forwards or 1,
-                    one.changes if known else one.altered,
-                    one.delay_ms or 0.0,
-                    one.remedy,
-                ),
-            )
-        ),
-        None,
-    )
+    return min(able)[-1] if able else None
 
 
 def _value(found: Estimate | None) -> float:

@@ -87,18 +87,18 @@ class RemedyScores(Collector):
         self._all = scoring.remedies
         self._truth = Truth(scoring.dataset, scoring.options)
         self._own: dict[str, tuple[Measured, list[RemedyScore]]] = {}
-        self._views: dict[str, tuple[str, str, Answers, float]] = {}
+        self._views: dict[str, tuple[str, str, Answers, float | None]] = {}
 
     def add(self, result: ModelResult | None, model: ScorableModel, answers: Answers) -> ModelResult | None:
         """Measure one model, unless it was stopped early. Only labels and boxes are kept in memory."""
-        facts, n = model.facts, int(answers.scored.sum())
+        facts = model.facts
         light = replace(answers, scores=None) if isinstance(answers, ClassAnswers) else answers
-        if (answers.state == State.SKIPPED).any() or not n:
+        if (answers.state == State.SKIPPED).any() or not answers.scored.any():
             return result
+        passes = float(facts.get("passes", 1)) if "spec" in facts else None  # a file does not say what it took
         if facts.get("view") == "remedy":
-            self._views[model.name] = (str(facts["of"]), str(facts["remedy"]), light, facts["forwards"] / n)
+            self._views[model.name] = (str(facts["of"]), str(facts["remedy"]), light, passes)
             return result
-        passes = 1.0 if "spec" in facts else None  # a file of answers does not say what they took
         measured = Measured(self._truth, model.name, light)
         rows = [measured.score(light, NONE, passes)]
         if self._all:

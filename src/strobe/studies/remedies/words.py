@@ -1,16 +1,16 @@
 """The sentences and the table of remedies, for page and terminal."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from strobe.core.codec import decode
 from strobe.core.errors import printable
 from strobe.report.view import Lines, View
+from strobe.report.wording import NONE as MISSING
 from strobe.report.wording import counted, percent, plain_number
 from strobe.studies.remedies.records import NONE, RemedyScore
 from strobe.studies.remedies.score import ENOUGH, FEW, recommended
 
 NAME = "remedies"
-COLUMNS = ["remedy", "changes/s", "fewer", "altered", "acc_orig", "acc_pmk", "delay ms", "passes/frame", "truth lost"]
 NOTES = (
     "changes per second of video; altered: frames with another answer, %; delay: of a sure and lasting change; "
     "truth lost: swallowed + delayed of the real changes that the model follows; * no other row is as good in changes, "
@@ -50,27 +50,28 @@ def remedy_lines(view: View) -> list[Lines]:
     """Return a table for each model, without the columns that no remedy has."""
     out: list[Lines] = []
     for model, rows in scores(view).items():
-        cells = [_cells(one) for one in rows]
-        used = [at for at in range(len(COLUMNS)) if any(row[at] != "—" for row in cells)]
+        cells = [[text(row) for text in _CELLS.values()] for row in rows]
+        used = [at for at in range(len(_CELLS)) if any(row[at] != MISSING for row in cells)]
         title = f"Remedies for {printable(model, limit=60)}"
         table = [[row[at] for at in used] for row in cells]
-        out.append((title, [COLUMNS[at] for at in used], table, [*(() if out else NOTES), verdict(model, rows)]))
+        notes = [*(() if out else NOTES), verdict(model, rows)]
+        out.append((title, [[*_CELLS][at] for at in used], table, notes))
     return out
 
 
-def _cells(one: RemedyScore) -> list[str]:
-    lost = f"{one.swallowed} + {one.delayed} of {one.real_changes}" if one.real_changes else "—"
-    return [
-        f"{one.remedy}{' *' if one.is_front else ''}",
-        _number(one.changes_per_s),
-        "" if one.remedy == NONE else percent(one.fewer, digits=0),
-        percent(one.altered),
-        *("—" if acc is None else percent(acc) for acc in (one.acc_orig, one.acc_pmk)),
-        _number(one.delay_ms, 0),
-        _number(one.forwards),
-        lost,
-    ]
-
-
 def _number(value: float | None, digits: int = 2) -> str:
-    return "—" if value is None else f"{value:.{digits}f}"
+    return MISSING if value is None else f"{value:.{digits}f}"
+
+
+_CELLS: Mapping[str, Callable[[RemedyScore], str]] = {
+    "remedy": lambda row: f"{row.remedy}{' *' if row.is_front else ''}",
+    "changes/s": lambda row: _number(row.changes_per_s),
+    "fewer": lambda row: "" if row.remedy == NONE else percent(row.fewer, digits=0),
+    "altered": lambda row: percent(row.altered),
+    "acc_orig": lambda row: MISSING if row.acc_orig is None else percent(row.acc_orig),
+    "acc_pmk": lambda row: MISSING if row.acc_pmk is None else percent(row.acc_pmk),
+    "delay ms": lambda row: _number(row.delay_ms, 0),
+    "passes/frame": lambda row: _number(row.forwards),
+    "truth lost": lambda row: f"{row.swallowed} + {row.delayed} of {row.real_changes}" if row.real_changes else MISSING,
+}
+"""The columns of the table of a model."""

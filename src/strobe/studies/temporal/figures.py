@@ -1,28 +1,18 @@
 """Plots of accuracy: by k, by time, as a survival curve, and for pairs of models."""
 
-from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Any
 
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate, Missing
-from strobe.report.charts import ChartRow, Scale, row_chart, set_unit, sure_mark
+from strobe.report.charts import ChartRow, Scale, row_chart, sure_mark
 from strobe.report.charts_lines import (
-    Panel,
     Series,
     bands_text,
     line_chart,
-    line_through,
     lines_of,
-    panel_rows,
-    put_lines,
-    small_multiples,
-    whole_numbers,
 )
 from strobe.report.drawing import Answer, FigureContent, question, why_none
-from strobe.report.style import INK
-from strobe.report.view import Subject, View
+from strobe.report.view import View
 from strobe.report.wording import (
     better_first,
     counted,
@@ -34,7 +24,6 @@ from strobe.report.wording import (
     short,
     value_of,
 )
-from strobe.studies.temporal.records import Smoothed
 
 _MOST_PAIRS = 15
 
@@ -181,92 +170,3 @@ def comparison(view: View) -> Answer:
         paint=row_chart(chart, scale, limits=(66, 34)),
         inches=(height, height + 0.3),
     )
-
-
-_METHODS = {
-    "centred": ("centred window (looks ahead)", 0),
-    "causal": ("causal window", 1),
-    "ema": ("exponential average", 2),
-    "centred vote": ("centred vote (looks ahead)", 0),
-    "causal vote": ("causal vote", 1),
-}
-
-
-@question("smoothing", "Does smoothing over time help, and at what delay?")
-def smoothing(view: View) -> Answer:
-    """Perturbed accuracy against the delay that smoothing adds."""
-    panels = [
-        (model, rows)
-        for model, one in view.drawn(view.classifiers, 6).items()
-        if (rows := [row for row in one.smoothing if is_known(row.acc_pmk)])
-    ]
-    if not panels:
-        return Missing(why_none(view, "smoothing", "these results have no smoothing."))
-
-    wide, narrow = panel_rows(len(panels), (3, 1))
-    return FigureContent(
-        sentence=_sentence(*panels[0]),
-        how=_how([row.method for _, rows in panels for row in rows], view.words),
-        paint=small_multiples(
-            [Panel(title=model, xlabel="delay, frames", paint=partial(_smoothed, rows)) for model, rows in panels],
-            (3, 1),
-            ylabel="acc_pmk",
-            shared=(True, True),
-            cut=True,
-        ),
-        inches=(0.9 + 2.7 * wide, 1.2 + 2.3 * narrow),
-    )
-
-
-def _smoothed(rows: Sequence[Smoothed], axes: Any) -> None:
-    """Draw a line for each method. Every line starts without smoothing."""
-    bare = [row for row in rows if row.method == "none"]
-    for row in bare:
-        axes.axhline(row.acc_pmk.value, color=INK, linewidth=1, linestyle=(0, (2, 2)), label="not smoothed")
-    lines = []
-    for method in dict.fromkeys(row.method for row in rows if row.method != "none"):
-        used = [*bare, *(row for row in rows if row.method == method)]
-        line = sorted(((row.delay_frames, row.acc_pmk) for row in used), key=lambda one: one[0])
-        lines.append(line_through(*_METHODS.get(method, (method, 4)), line))
-    put_lines(axes, lines, has_bands=False, is_small=True)
-    whole_numbers(axes)
-    set_unit(axes)
-
-
-def _how(methods: Sequence[str], words: Subject) -> str:
-    """Return how answers are smoothed: by probabilities, or by votes if a model gave only labels."""
-    votes = any("vote" in method for method in methods)
-    averages = any("vote" not in method and method != "none" for method in methods)
-    what = "Probabilities are averaged" if averages else "Votes are counted"
-    text = f"{what} over neighbouring frames"
-    if words.reviewed != "none":
-        text += ", including frames that reviewers rejected"
-    if votes and averages:
-        text += "; for models that gave only labels, votes are counted"
-    return (
-        f"{text}. A window that looks ahead must wait for future frames. The other methods use only past frames. Their "
-        "delay is the mean age of these frames; for a causal window, it is half the window."
-    )
-
-
-def _sentence(model: str, rows: Sequence[Smoothed]) -> str:
-    bare = next((row for row in rows if row.method == "none" or not row.delay_frames), rows[0])
-    start = value_of(bare.acc_pmk)
-    best: dict[str, Smoothed] = {}
-    for row in rows:
-        kind = "ahead" if "centred" in row.method else "past"
-        if row.method != "none" and (kind not in best or value_of(row.acc_pmk) > value_of(best[kind].acc_pmk)):
-            best[kind] = row
-    if best and all(value_of(row.acc_pmk) <= start for row in best.values()):
-        return f"Smoothing does not help {printable(model)}: no method exceeds its {percent(start)} without smoothing."
-    parts = []
-    if "ahead" in best:
-        row = best["ahead"]
-        frames = f"{row.delay_frames:g} frame" if row.delay_frames == 1 else f"{row.delay_frames:g} frames"
-        parts.append(f"{percent(row.acc_pmk)} when looking ahead ({frames} of delay)")
-    if "past" in best:
-        parts.append(f"{percent(best['past'].acc_pmk)} with past frames only")
-    if not parts:
-        return f"{printable(model)} reaches {percent(start)}; no smoothing was tried."
-    most = f"With the smoothing that is best on this data, it reaches {' and '.join(parts)}."
-    return f"Without smoothing, {printable(model)} reaches {percent(start)}. {most}"

@@ -27,7 +27,7 @@ from strobe.report.tables import as_row, each, spread
 from strobe.report.view import Lines, Row, Table, View
 from strobe.report.wording import called, with_interval
 from strobe.studies.temporal.change import before_after, before_after_curve, change_content
-from strobe.studies.temporal.figures import comparison, curve, first_failure, smoothing, time_curve
+from strobe.studies.temporal.figures import comparison, curve, first_failure, time_curve
 from strobe.studies.temporal.figures_slices import by_fps, by_hint, frame_types, per_offset
 from strobe.studies.temporal.records import TypeSlice
 from strobe.studies.temporal.score_trend import fit
@@ -121,7 +121,6 @@ MAIN = (
     per_class,
     per_offset,
     first_failure,
-    smoothing,
 )
 COMPARE = (comparison,)
 SLICES = (frame_types, by_fps, by_hint)
@@ -147,8 +146,6 @@ def _figures(view: View) -> Sequence[SectionFigures]:
         return out
     alone = len(view.results.models) == 1
     main: Sequence[FigureSpec] = [replace(one, title=ALONE.get(one.name, one.title)) for one in MAIN] if alone else MAIN
-    if "remedies" in (view.results.studies or {}):  # their figure takes the place of that of smoothing
-        main = [one for one in main if one.name != smoothing.name]
     return [
         *out,
         SectionFigures(section="main", figures=main, lists_missing=True),

@@ -1,8 +1,4 @@
-"""What changes between two forms of one model: flips of frames and sets, and objects lost, found, relabelled or moved.
-
-A negative flip was right and is now wrong, and a positive flip the other way. Without labels, an answer has changed or
-not. All functions are pure and take the answers of the old and of the new form on the same frames.
-"""
+"""The objects that only one form of a detector finds, and those that get another class or place. Pure functions."""
 
 from dataclasses import dataclass
 
@@ -10,52 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strobe.core.answers import BoxAnswers
-from strobe.core.arrays import Bools, Floats, Ints
+from strobe.core.arrays import Floats, Ints
 from strobe.core.errors import expect
 from strobe.metrics.detection.match import box_iou
 from strobe.metrics.lives import best_pairs
 
 MOVED = 0.9
 """A paired box has moved if its IoU with the old box is below this."""
-
-
-@dataclass(frozen=True, slots=True)
-class Flips:
-    """The rows (N,) that were right and are wrong, that were wrong and are right, and whose answer changed."""
-
-    negative: Bools
-    positive: Bools
-    changed: Bools
-
-
-def flips(old: Ints, new: Ints, old_right: Bools, new_right: Bools) -> Flips:
-    """Return the flips between the answers of two forms; every column is (N,), one row per frame.
-
-    A change from one wrong answer to another is a change, but no flip.
-
-    >>> was, now = np.array([True, True, False, False]), np.array([True, False, True, False])
-    >>> found = flips(np.array([4, 4, 9, 9]), np.array([4, 9, 4, 1]), was, now)
-    >>> found.negative.tolist(), found.changed.tolist()
-    ([False, True, False, False], [False, True, True, True])
-    """
-    expect(old.shape == new.shape == old_right.shape == new_right.shape, "new", "as many answers as before", new.shape)
-    return Flips(old_right & ~new_right, ~old_right & new_right, np.asarray(old != new))
-
-
-def set_flips(rows: Flips, old_right: Bools, new_right: Bools, set_row: Ints, *, n_sets: int) -> Flips:
-    """Return the flips of whole sets, (S,), from the columns of their rows, (R,). A set is right if all its rows are.
-
-    >>> was, now, label = np.array([True, True, True]), np.array([True, False, True]), np.array([4, 4, 4])
-    >>> rows = flips(label, np.where(now, label, 9), was, now)
-    >>> set_flips(rows, was, now, np.array([0, 0, 1]), n_sets=2).negative.tolist()
-    [True, False]
-    """
-
-    def some(marks: Bools) -> Bools:
-        return np.bincount(set_row[marks], minlength=n_sets) > 0
-
-    was, now = ~some(~old_right), ~some(~new_right)
-    return Flips(was & ~now, ~was & now, some(rows.changed))
 
 
 @dataclass(frozen=True, slots=True)

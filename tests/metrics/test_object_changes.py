@@ -1,4 +1,4 @@
-"""Flips and changes of objects against slow, plain loops, and their edges."""
+"""Changes of objects against slow, plain loops, and their edges."""
 
 import numpy as np
 import pytest
@@ -6,48 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strobe.core.answers import BoxAnswers
-from strobe.core.errors import StrobeError
-from strobe.metrics.negative_flips import flips, object_changes, set_flips
-
-ROWS = st.lists(
-    st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 2), st.integers(0, 5)), min_size=1, max_size=60
-)
-
-
-@given(ROWS)
-def test_flips_are_those_of_a_plain_loop(rows):
-    old, new, truth, owner = (np.array(column) for column in zip(*rows, strict=True))
-    _, owner = np.unique(owner, return_inverse=True)
-    n_sets = int(owner.max()) + 1
-    by_row = flips(old, new, old == truth, new == truth)
-    by_set = set_flips(by_row, old == truth, new == truth, owner, n_sets=n_sets)
-    expected = []
-    for was, now, right in zip(old.tolist(), new.tolist(), truth.tolist(), strict=True):
-        expected.append((was == right and now != right, was != right and now == right, was != now))
-    for kind, wanted in zip(("negative", "positive", "changed"), zip(*expected, strict=True), strict=True):
-        assert getattr(by_row, kind).tolist() == list(wanted)
-    for one in range(n_sets):
-        mine = [row for row in range(len(old)) if owner[row] == one]
-        held = all(old[row] == truth[row] for row in mine)
-        holds = all(new[row] == truth[row] for row in mine)
-        assert bool(by_set.negative[one]) == (held and not holds)
-        assert bool(by_set.positive[one]) == (holds and not held)
-        assert bool(by_set.changed[one]) == any(old[row] != new[row] for row in mine)
-
-
-@given(ROWS)
-def test_flips_add_up_to_the_difference_of_accuracies(rows):
-    old, new, truth, _ = (np.array(column) for column in zip(*rows, strict=True))
-    found = flips(old, new, old == truth, new == truth)
-    assert found.positive.sum() - found.negative.sum() == (new == truth).sum() - (old == truth).sum()
-    assert not (found.negative & found.positive).any()
-    assert not ((found.negative | found.positive) & ~found.changed).any()
-
-
-def test_columns_of_different_lengths_are_refused():
-    two, three = np.zeros(2, dtype=bool), np.zeros(3, dtype=bool)
-    with pytest.raises(StrobeError, match="as many answers"):
-        flips(np.zeros(2, dtype=int), np.zeros(3, dtype=int), two, three)
+from strobe.metrics.object_changes import object_changes
 
 
 def _iou(a, b):
