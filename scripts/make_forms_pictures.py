@@ -71,7 +71,7 @@ def write_answers(dataset: strobe.Dataset, change: Change, file: Path, form: dic
             labels[str(dataset.frames.key[row])] = ids[own[row]]
             continue
         prepared = model.prepare_input(image) if dataset.frames.as_input[row] else model.prepare(image)
-        labels[str(dataset.frames.key[row])] = ids[int(np.argmax(model.forward([prepared])[0]))]
+        labels[str(dataset.frames.key[row])] = ids[int(np.argmax(np.asarray(model.forward([prepared])[0])))]
     content = {"form_of": MODEL, "form": form, "kind": "labels", "predictions": labels}
     file.write_text(json.dumps(content), encoding="utf-8")
 

@@ -73,6 +73,10 @@ def run_requested(
     """
     if not models:
         return []
+    if options.stop_early and options.repeat > 1:  # the frames that are left over depend on their first answers
+        raise StrobeError(
+            "<<repeat>> needs every frame, which <<stop_early>> does not predict; remove one of the two options"
+        )
     combined = next((model.name for model in models if model.view is not None), None)
     if options.stop_early and combined is not None:
         raise StrobeError(

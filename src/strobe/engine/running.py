@@ -208,10 +208,6 @@ class Running:
         self.executor()
         expect(self.merge in ("max", "mean", "sum"), "merge", "one of max, mean, sum", self.merge)
         expect(self.decode in ("cpu", "device"), "decode", "cpu or device", self.decode)
-        if self.stop_early and self.repeat > 1:  # the frames that are left over depend on their first answers
-            raise StrobeError(
-                "<<repeat>> needs every frame, which <<stop_early>> does not predict; remove one of the two options"
-            )
 
     @property
     def limits_requests(self) -> bool:
