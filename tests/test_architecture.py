@@ -58,7 +58,7 @@ def test_house_rules(path: Path) -> None:
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
     for node in [*tree.body, *(part for one in classes for part in one.body)]:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_"):
-            of_a_signature = any("from_function" in ast.dump(one) for one in node.decorator_list)  # it gives the options
+            of_a_signature = any("from_function" in ast.dump(one) for one in node.decorator_list)
             assert node.args.kwarg is None or of_a_signature, f"line {node.lineno}: no public **kwargs"
 
 

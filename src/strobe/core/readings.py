@@ -58,20 +58,22 @@ def readings_of_videos(notes: Iterable[str]) -> tuple[str, ...]:
 def folded(lines: Iterable[tuple[str, str]]) -> list[str]:
     """Return lines `NAME: text`; a text that several names share is one line with their number.
 
-    Guesses with one result are alike if their reasons differ in numbers only; the first one's are shown.
+    Guesses with one result are alike if their reasons differ in numbers only; the first one's are shown, with its name.
 
     >>> folded([("a", "x"), ("b", "y"), ("c", "x"), ("d", "x"), ("", "z")])
     ['a and 2 more: x', 'b: y', 'z']
     >>> folded([("a", read_as("kind", "logits", "its sum is 3")), ("b", read_as("kind", "logits", "its sum is 4"))])
-    ['a and 1 more: kind of the scores read as logits (its sum is 3)']
+    ['a and 1 more: kind of the scores read as logits (a: its sum is 3)']
     """
     names: dict[str, list[str]] = {}
     shown: dict[str, str] = {}
     for name, text in lines:
         guess, bracket, reason = text.partition(" (") if is_reading(text) else (text, "", "")
         key = guess + bracket + re.sub(r"[-\d.,]+", "", reason)
-        names.setdefault(key, []).append(name)
-        shown.setdefault(key, text)
+        first = names.setdefault(key, [])
+        if shown.setdefault(key, text) != text:
+            shown[key] = f"{guess} ({first[0]}: {shown[key].partition(' (')[2].removeprefix(f'{first[0]}: ')}"
+        first.append(name)
     out = []
     for key, own in names.items():
         more = f" and {len(own) - 1} more" if len(own) > 1 else ""
