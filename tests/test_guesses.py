@@ -495,7 +495,7 @@ def test_sure_flips_of_a_softmax_are_those_of_its_logits(tmp_path: Path, capsys:
         assert models[name].sure_flip_rate == models["logits"].sure_flip_rate
         (reading,) = filter(is_reading, models[name].notes)
         assert reading.startswith("kind of the scores read as probabilities (on test images, its rows sum to 1")
-    folded = "percent and 1 more: kind of the scores read as probabilities (percent: on test images, its rows sum to 100"
+    folded = "percent and 1 more: kind of the scores read as probabilities (percent: on test images, its rows"
     assert any(folded in note for *_, notes in headline_lines(found) for note in notes)
     assert not any(map(is_reading, models["logits"].notes or ()))
     run, printed = str(tmp_path / "run"), f"softmax: {GUESSES['kind']} read as probabilities"

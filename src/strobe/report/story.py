@@ -127,10 +127,10 @@ def comparisons(view: View) -> tuple[list[Comparison], int]:
     return shown, len(every) - len(shown)
 
 
-def comparison_tables(view: View) -> tuple[Lines, Lines | None] | None:
+def comparison_tables(view: View) -> tuple[Lines | None, Lines | None] | None:
     """Return the comparisons, and those without a significant difference in a table of their own if there are many.
 
-    Return None without a comparison.
+    The first is None if no difference is significant. Return None without a comparison.
     """
     pairs, left_out = comparisons(view)
     if not pairs:
@@ -138,7 +138,7 @@ def comparison_tables(view: View) -> tuple[Lines, Lines | None] | None:
     rows = [
         [
             row.sentence or f"{row.a} vs. {row.b}",
-            *map(printable, (row.a, row.b, view.words.metric(row.metric))),
+            printable(view.words.metric(row.metric)),
             with_interval(row.difference),
             *("—" if only is None else str(only) for only in (row.only_a, row.only_b)),
             p_text(row.p if row.p_holm is None else row.p_holm),
@@ -147,16 +147,19 @@ def comparison_tables(view: View) -> tuple[Lines, Lines | None] | None:
     ]
     notes = [
         f"{compared(view, left_out)} on the same {'images' if view.words.is_still else 'sets'}. p is corrected for the "
-        "number of pairs (Holm). Where p is 1, the interval is simultaneous: it is at the level of all pairs together."
+        "number of pairs (Holm). A is the model that is named first. Where p is 1, the interval is simultaneous: it is "
+        "at the level of all pairs together."
     ]
     if left_out:
         notes.append(f"{plain_number(left_out)} more rows are in tables/comparison.csv.")
-    columns = ["Verdict", "A", "B", "Measure", "A − B, points", "Only A", "Only B", "p"]
+    columns = ["Verdict", "Measure", "A − B, points", "Only A", "Only B", "p"]
     unclear = [cells for cells, row in zip(rows, pairs, strict=True) if not is_sure(row)]
     if len(unclear) <= FEW_PAIRS:
         return ("Paired comparisons", columns, rows, notes), None
     sure = [cells for cells, row in zip(rows, pairs, strict=True) if is_sure(row)]
     more = f"{counted(len(unclear), 'comparison')} without a significant difference"
+    if not sure:
+        return None, (more, columns, unclear, notes)
     return ("Paired comparisons", columns, sure, notes), (more, columns, unclear, [])
 
 
