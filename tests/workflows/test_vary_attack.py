@@ -10,11 +10,14 @@ from PIL import Image as Pillow
 
 from strobe.cli.main import main
 from strobe.core.errors import StrobeError
+from strobe.core.projections import projection_between
 from strobe.formats.import_photos import PhotoFiles
 from strobe.models.options import LoadOptions
+from strobe.models.registry import load_model
 from strobe.store import dataset_folder as folder
 from strobe.vary.search_work import SearchWork
 from strobe.workflows.import_dataset import ImportOptions, import_dataset
+from strobe.workflows.search_bench import TargetFacts
 from strobe.workflows.vary_attack import VaryAttackOptions, vary_attack
 
 CPU = LoadOptions(device="cpu", batch_size=3)
@@ -338,3 +341,13 @@ def test_killed_between_batches_it_ends_in_the_same_folder(
     whole = -(-7 // 3) * 2  # seven images the net gets right, three at a time, two norms
     assert len(searched) == whole - 1, "the batch that was done and is sound is not searched again"
     assert tree(out) == tree(attacked)
+
+
+def test_a_bundled_target_is_recognised_in_every_runtime() -> None:
+    """A search runs it in PyTorch, and strobe eval in ONNX Runtime, with other digests."""
+    specs = [load_model("strobe-mnist", LoadOptions(backend=backend)).spec for backend in ("torch", "onnxruntime")]
+    same = projection_between(specs[0].label_space, specs[0].label_space)
+    target = TargetFacts(name="strobe-mnist", spec=specs[0], projection=same, input_hw=(28, 28)).target
+    assert specs[0].weights != specs[1].weights
+    assert target.is_model("strobe-mnist", specs[1].weights)
+    assert not target.is_model("strobe-mnist-l2", specs[1].weights)

@@ -85,8 +85,12 @@ class TargetFacts:
 
     @property
     def target(self) -> Target:
-        """The model's name in variants."""
-        return Target(name=self.name, weights=self.spec.weights, preprocessing=dict(self.spec.preprocessing))
+        """The model's name in variants.
+
+        A bundled model has another digest in PyTorch, which searches need, than in ONNX Runtime; its name is enough.
+        """
+        weights = "" if self.spec.provider == "bundled" and "@" not in self.spec.name else self.spec.weights
+        return Target(name=self.name, weights=weights, preprocessing=dict(self.spec.preprocessing))
 
     @property
     def mapped(self) -> list[int]:
