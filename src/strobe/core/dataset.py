@@ -62,6 +62,7 @@ class DatasetInfo:
         expect(isinstance(self.axis, str) and bool(self.axis), "dataset.axis", "a name", self.axis)
         expect(self.combine in ("each", "worst"), "dataset.combine", "each or worst", self.combine)
         expect(self.k >= 0, "dataset.k", ">= 0", self.k)
+        expect(self.k < 1 << 31, "dataset.k", "a whole number of 31 bits", self.k)
         expect(self.label_source in ("frame", "anchor"), "dataset.label_source", "frame or anchor", self.label_source)
         expect(
             self.reviewed in ("none", "release", "votes"), "dataset.reviewed", "none, release or votes", self.reviewed

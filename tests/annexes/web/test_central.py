@@ -96,7 +96,7 @@ def test_the_lines_of_the_page_run_in_order(here: Path) -> None:
         more = {"train": SMALL, "eval": "--no-report --device cpu"}.get(line.split()[1], "-q")
         said = run(*shlex.split(f"{line} {more}")[1:])
         if line.startswith("strobe eval"):
-            assert "timm:test_resnet as classifier and as detector" in said
+            assert "as classifier and as detector: timm:test_resnet" in said
     loc = folder.read(here / "data/loc")
     assert (loc.n_sets, loc.info.label_space.name) == (9, "ilsvrc-2012")  # photos without a box are left out
     assert loc.boxes is not None
@@ -127,7 +127,7 @@ def test_the_lines_on_rendered_images_run_in_order(tmp_path: Path, monkeypatch: 
     assert list(found["rows"]) == ["classifier", "detector", "detected-crop", "oracle-crop"]
     page = (tmp_path / "same/report.html").read_text(encoding="utf-8")
     assert "Does a detector do better?" in page
-    assert "timm:test_resnet as classifier and as detector" in page
+    assert "As classifier and as detector: timm:test_resnet" in page
 
 
 def test_boxes_of_ilsvrc_that_cannot_be_read_are_one_line(here: Path) -> None:

@@ -186,5 +186,5 @@ def test_the_pages_example_is_a_generator(tmp_path: Path) -> None:
     assert image.shape == (4, 1, 28, 28)
     assert [granularity for _, granularity in generator.spec.places] == ["latent", "coarse", "pixel"]
     assert not torch.equal(image, activations(generator, latents, classes + 1)[-1]), "it looks at the class"
-    with pytest.raises(StrobeError, match=r"raised .* in line 9"):
+    with pytest.raises(StrobeError, match=r"raised .* in line 8"):
         load_generator(f"py:{tmp_path / 'decoder.py'}:make", CPU)
