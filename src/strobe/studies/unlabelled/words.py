@@ -235,7 +235,9 @@ def flicker_lines(view: View, most: int | None = IN_TERMINAL) -> list[Lines]:
         for name, one in ranked(flicker).items()
     ]
     data = view.results.dataset
-    notes = [f"% [95 % interval], {_sets(flicker.n_sets)} of {view.sources}, k = {data.k}; no label is used"]
+    interval = " [95 % interval]" if any("[" in cell for row in rows for cell in row[1:]) else ""
+    about = f"{_sets(flicker.n_sets)} of {view.sources}, k = {data.k}; no label is used"
+    notes = [f"%, or as the name says{interval}, {about}"]
     notes += [*excluded(flicker), *(data.readings or ())]
     notes += [line for line in (saturated(flicker),) if line]
     first = next(iter(ranked(flicker)))
