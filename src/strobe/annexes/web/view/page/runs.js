@@ -48,9 +48,9 @@ function line(row, columns, shared, redraw) {
     make("th", { scope: "row" }, can ? link(`/?page=sets&data=${run.dataset}&${new URLSearchParams({ f: shown })}`, {}, row.model) : row.model || "no model yet", progress),
     ...columns.map((name) => {
       const found = row.figures[name];
-      if (!found || found.v === null) return make("td", { cls: "right" }, "—");
+      if (!found || found.v === null) return make("td", { cls: "right", "data-name": name }, "—");
       const [interval] = found.text.match(/\[.*\]/) ?? [""];
-      return make("td", { cls: "right" }, make("span", { cls: "num" }, found.text.replace(/ ?\[.*\]/, "")), make("span", { cls: "ci" }, interval));
+      return make("td", { cls: "right", "data-name": name }, make("span", { cls: "num" }, found.text.replace(/ ?\[.*\]/, "")), make("span", { cls: "ci" }, interval));
     }),
     make("td", {}, make("span", { cls: `state ${run.state}` }, STATE[run.state]), make("span", { cls: "sub" }, (run.dataset && (run.problem || run.note)) || WHY[run.state])),
     make("td", {}, run.name), make("td", {}, run.dataset_name || make("span", { cls: "sub" }, run.problem || "not found")),
@@ -58,7 +58,7 @@ function line(row, columns, shared, redraw) {
 }
 
 function table(rows, columns, by, up, shared, redraw) {
-  return make("div", { cls: "scroll", tabindex: "0", role: "region", "aria-label": `Table of runs${columns.length ? ` with ${columns[0]}` : ""}` }, make("table", {},
+  return make("div", { cls: "scroll", tabindex: "0", role: "region", "aria-label": `Table of runs${columns.length ? ` with ${columns[0]}` : ""}` }, make("table", { cls: "runs" },
     make("caption", {}, columns.length ? "Shares in %, with 95 % intervals" : "No run has figures yet"),
     make("thead", {}, head(columns, by, up)), make("tbody", {}, ...rows.map((row) => line(row, columns, shared, redraw)))));
 }
