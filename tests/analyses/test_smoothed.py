@@ -127,10 +127,9 @@ def test_blocks_of_sets_and_strips_change_nothing(labels_only: bool, monkeypatch
     whole = score(dataset, answers, options=options).smoothing
     assert len({part.acc_pmk.count for part in whole}) > 1
     assert (whole[0].method, whole[0].incomplete, whole[0].delay_frames) == ("none", 0.0, 0)
-    sizes = (("analyses.remedied._VALUES", 1), ("analyses.remedied._VALUES", 60), ("metrics.remedies._BLOCK", 3))
-    for name, size in sizes:
+    for name, size in (("_CELLS", 1), ("_CELLS", 20), ("_VALUES", 1)):
         with monkeypatch.context() as patched:
-            patched.setattr(f"strobe.{name}", size)
+            patched.setattr(f"strobe.analyses.times.{name}", size)
             assert score(dataset, answers, options=options).smoothing == whole
 
 

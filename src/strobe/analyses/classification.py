@@ -11,9 +11,8 @@ from strobe.analyses.answer_patterns import answer_pattern, digest_of_answers
 from strobe.analyses.early import STOPPED, is_stopped, saved, settled_sets, unanswered
 from strobe.analyses.model_results import ClassificationScore, ClassScore, Unscored
 from strobe.analyses.plan import NOT_VIDEO, Plan, ScoreOptions
-from strobe.analyses.remedied import smoothed
 from strobe.analyses.slices import OffsetPool, SlicePlan, plain
-from strobe.analyses.times import TimePlan, time_plan
+from strobe.analyses.times import TimePlan, smoothed, time_plan
 from strobe.core.answers import ClassAnswers, State
 from strobe.core.arrays import Bools, Ints, blocks, narrow
 from strobe.core.dataset import Dataset

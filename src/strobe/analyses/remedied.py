@@ -1,4 +1,4 @@
-"""A model's answers with a remedy, along the videos of a dataset or along each set by itself. Pure functions."""
+"""A model's answers with a remedy, along the videos of a dataset. Pure functions."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -6,20 +6,13 @@ from functools import cached_property
 
 import numpy as np
 
-from strobe.analyses.plan import Plan
 from strobe.core.answers import Answers, BoxAnswers, ClassAnswers, State
 from strobe.core.arrays import Bools, Floats, Ints
 from strobe.core.dataset import Dataset
 from strobe.core.errors import ModelFailed, printable
-from strobe.core.estimate import Estimate
 from strobe.metrics.flicker import timelines
-from strobe.metrics.pmk import first_wrong
-from strobe.metrics.remedies import Remedy, averages, kept_by_margin, majority, stood, windows
+from strobe.metrics.remedies import Remedy, averages, kept_by_margin, majority, stood
 from strobe.metrics.remedies_boxes import remedied_boxes
-from strobe.studies.temporal.records import Smoothed
-
-_VALUES = 2**21
-"""The most probabilities of sets that are smoothed at once, so that memory does not grow."""
 
 
 @dataclass(frozen=True)
@@ -156,63 +149,3 @@ def _check_scores(answers: ClassAnswers, remedy: Remedy) -> None:
         raise ModelFailed(
             f"{remedy.text}: {printable(answers.model)} gave labels without scores; use hold, confirm or mode"
         )
-
-
-# -- each set by itself --------------------------------------------------------------------------------------------
-
-
-def smoothed(plan: Plan, answers: ClassAnswers, unsmoothed: dict[str, Estimate]) -> tuple[Smoothed, ...]:
-    """Return the unsmoothed score, then the score of each smoothing in the options, all on the same sets.
-
-    Each set is a stretch of its own. If a model gave labels only, windows vote and there is no exponential average.
-    Windows wider than the dataset's k are omitted. The result is empty if sets are not parts of a video.
-    """
-    strips = plan.strips if plan.is_video else None
-    if strips is None:
-        return ()
-    ways = _smoothings(plan, votes=not answers.has_shares)
-    first, short = np.empty((len(ways), plan.n_sets), dtype=np.int32), np.zeros(len(ways), dtype=np.int64)
-    values = strips.frame.shape[1] * (len(plan.view.info.label_space) if answers.has_shares else 1)
-    for sets, rows in plan.blocks(max(1, _VALUES // values)):
-        frame = strips.frame[sets]
-        present = (frame >= 0) & answers.scored[frame]
-        (line_of, place), untimed = np.nonzero(present), np.full(np.count_nonzero(present), np.nan)
-        line = Stretches(frame[present], line_of, place, untimed)
-        label, owner = line.labels(answers), plan.set_row[rows] - sets.start
-        own = (np.cumsum(present) - 1).reshape(present.shape)[owner, strips.place[rows]]
-        changes = np.unique(line.timeline[line.pairs][label[line.pairs] != label[line.pairs + 1]])
-        some = np.isin(line.timeline, changes)  # an average of equal answers changes nothing
-        part = Stretches(np.arange(np.count_nonzero(some)), line.timeline[some], line.place[some], line.seconds[some])
-        rows_of_part = line.frames[some]
-        changing = ClassAnswers(
-            model=answers.model,
-            kind=answers.kind,
-            label=answers.label[rows_of_part],
-            state=answers.state[rows_of_part],
-            scores=answers.shares_of(rows_of_part) if answers.has_shares else None,
-            shares=answers.has_shares,
-        )
-        for number, (_, _, _, remedy) in enumerate(ways):
-            label[some] = part.labels_with(changing, remedy)
-            before, after = remedy.window
-            begin, end = windows(line.timeline, line.place, before=before, after=after)
-            short[number] += np.count_nonzero((end - begin)[own] <= before + after)
-            wrong = ~plan.view.right(label[own], rows)
-            first[number, sets] = first_wrong(wrong, owner, plan.level[rows], n_sets=len(frame), never=plan.k + 1)
-    out = [Smoothed(method="none", parameter=0, delay_frames=0, incomplete=0.0, **unsmoothed)]
-    figures = plan.headline.several(first > 0, first > plan.k) if ways else ()
-    for (method, parameter, delay, _), incomplete, estimates in zip(ways, short.tolist(), figures, strict=True):
-        share = incomplete / len(plan.frame)
-        out.append(Smoothed(method=method, parameter=parameter, delay_frames=delay, incomplete=share, **estimates))
-    return tuple(out)
-
-
-def _smoothings(plan: Plan, *, votes: bool) -> list[tuple[str, float, float, Remedy]]:
-    """Return the method, the parameter, the delay in frames and the remedy of each smoothing in the options."""
-    kind, suffix = ("mode", " vote") if votes else ("mean", "")
-    widths = [width for width in plan.options.windows if width <= plan.dataset.info.k]
-    out: list[tuple[str, float, float, Remedy]]
-    out = [(f"centred{suffix}", width, float(width), Remedy(f"{kind}-around", width)) for width in widths]
-    out += [(f"causal{suffix}", width, width / 2, Remedy(kind, width + 1)) for width in widths]
-    averages = () if votes else plan.options.alphas
-    return out + [("ema", alpha, (1 - alpha) / alpha, Remedy("ema", alpha)) for alpha in averages]
