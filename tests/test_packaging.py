@@ -67,6 +67,7 @@ def _imported(folder: str) -> set[str]:
     return names - set(sys.stdlib_module_names) - OURS - ORACLES - beside
 
 
+@pytest.mark.slow  # it needs every extra
 @pytest.mark.parametrize("folder", ["src", "tests", "scripts", "benchmarks"])
 def test_what_is_imported_is_declared(folder: str) -> None:
     declared = {_plain(re.split(r"[\[>=<;! ]", line)[0]) for line in requirements(EVERYTHING)}
@@ -77,6 +78,7 @@ def test_what_is_imported_is_declared(folder: str) -> None:
         assert owners & declared, f"{folder}/ imports {name}, which pyproject.toml does not declare"
 
 
+@pytest.mark.slow  # it needs every extra
 def test_what_make_quick_may_miss_is_listed(pytestconfig: pytest.Config) -> None:
     """conftest.py skips what needs a package that `make quick` does not install; the extra brings it."""
     optional: dict[str, str] = pytestconfig.pluginmanager.get_plugin(str(ROOT / "conftest.py")).OPTIONAL

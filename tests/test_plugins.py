@@ -43,6 +43,7 @@ def strobe(*words: object, path: Path, code: int = 0) -> tuple[str, str]:
     return done.stdout, done.stderr
 
 
+@pytest.mark.slow  # pip installs a package
 def test_an_installed_plugin_is_in_every_list_and_works(installed: Path, tmp_path: Path) -> None:
     out, err = strobe("models", path=installed)
     assert f"{'colours:mean':<32} the strongest colour of an image" in out
@@ -117,6 +118,7 @@ def package(site: Path, name: str, points: str, **modules: str) -> None:
         (site / f"{module}.py").write_text(content)
 
 
+@pytest.mark.slow  # pip installs a package
 def test_a_broken_plugin_is_one_line_and_everything_else_works(installed: Path, tmp_path: Path) -> None:
     site = tmp_path / "site"
     shutil.copytree(installed, site)

@@ -156,6 +156,7 @@ def test_a_raw_reader_is_seen_however_it_is_written(text: str, name: str) -> Non
     assert not set(raw_readers("import json\njson.loads(json.dumps(x))"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", READERS)
 def test_mutated_files(name: str) -> None:
     """No signal, no more than 2 GB, no more than 10 s, and every refusal names the file."""
