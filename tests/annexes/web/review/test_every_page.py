@@ -94,7 +94,7 @@ def fits(page: Any, what: str, *, touch: bool) -> None:
         assert not touch or frame["height"] >= 36, f"{what}: large enough for a finger"
     for picture in page.locator("#pane-b img:visible, #pad img:visible").all():
         frame = picture.bounding_box()
-        least = 0.02 if page.is_visible("#film") else 0.05 if touch else 0.08
+        least = 0.02 if page.is_visible("#film") else 0.05 if touch else 0.09
         assert frame["width"] * frame["height"] > width * height * least, f"{what}: it is large"
         assert frame["width"] / frame["height"] == pytest.approx(320 / 200, rel=0.02), f"{what}: and not distorted"
     assert page.evaluate("() => document.documentElement.scrollWidth") <= width, what
