@@ -223,3 +223,28 @@ def test_where_decoding_can_start() -> None:
     for bad in ([(0, False)], [(2, True), (1, False)], [(0, True), (0, False)]):
         with pytest.raises(NotForTheEngines):
             clip(*bad)
+
+
+class _Refusing(SoftwareEngine):
+    """Its first two sessions cannot be opened."""
+
+    def session(self, codec: str, size_wh: tuple[int, int], stream: Any) -> Any:
+        made = super().session(codec, size_wh, stream)
+        if self.sessions <= 2:
+            raise RuntimeError("no room on the device")
+        return made
+
+
+@pytest.mark.parametrize("engine", [SoftwareEngine, _Refusing])
+def test_frames_are_the_same_if_sessions_open_ahead_or_cannot(
+    engine: type[SoftwareEngine], make_clip: MakeClip, tmp_path: Path
+) -> None:
+    dataset = build([make_clip("a.mp4", n=48)], tmp_path / "kept", WHOLE).dataset
+    rows = list(range(len(dataset.frames)))
+    source = _source(dataset, engine())
+    source.open_ahead()
+    (ahead, left), (plain, _) = _frames(source, rows), _frames(_source(dataset), rows)
+    assert left == []
+    assert all(np.array_equal(ahead[row], plain[row]) for row in rows)
+    source.close()
+    assert not any(source._pool._idle.values())

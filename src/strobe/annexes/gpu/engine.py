@@ -8,7 +8,7 @@ import ctypes
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol
@@ -195,7 +195,7 @@ class SessionPool:
         self._room = threading.BoundedSemaphore(most)
         self._most, self._guard = most, threading.Lock()
         self._idle: dict[tuple[str, tuple[int, int]], list[tuple[EngineSession, Any]]] = defaultdict(list)
-        self.opened = 0
+        self.opened, self._closed = 0, False
 
     def open_ahead(self, clip: EncodedClip) -> None:
         """Open all sessions for clips like this one, in a thread. `lent` waits for the first that is open."""
@@ -204,20 +204,24 @@ class SessionPool:
         threading.Thread(target=self._open_all, args=(clip,), name="sessions", daemon=True).start()
 
     def _open_all(self, clip: EncodedClip) -> None:
-        kind = (clip.codec, clip.size_wh)
         for _ in range(self._most):
-            stream = self._streams()
-            session = self._engine.session(*kind, stream)
-            try:  # the driver opens a session when the first frame arrives
-                for data in (clip.packets[0].data, b""):
-                    session.decode(data)
-            except (NotForTheEngines, EngineHangs):  # reported when a frame is needed
-                session.close()
-            else:
-                with self._guard:
+            with suppress(Exception):  # whatever fails here is reported when a frame is needed
+                self._open_one(clip)
+            self._room.release()
+
+    def _open_one(self, clip: EncodedClip) -> None:
+        kind, stream = (clip.codec, clip.size_wh), self._streams()
+        session, is_kept = self._engine.session(*kind, stream), False
+        try:
+            for data in (clip.packets[0].data, b""):  # the driver opens a session when the first frame arrives
+                session.decode(data)
+            with self._guard:
+                if is_kept := not self._closed:
                     self._idle[kind].append((session, stream))
                     self.opened += 1
-            self._room.release()
+        finally:
+            if not is_kept:
+                session.close()
 
     @contextmanager
     def lent(self, clip: EncodedClip) -> Iterator[tuple[EngineSession, Any]]:
@@ -240,8 +244,9 @@ class SessionPool:
                 self._drop_other(kind)
 
     def close(self) -> None:
-        """End idle sessions."""
+        """End idle sessions, and those that are still opening ahead."""
         with self._guard:
+            self._closed = True
             for held in self._idle.values():
                 for session, _ in held:
                     session.close()
